@@ -1,0 +1,3 @@
+"""Floorkeeper keeps the invariants that make Kueue-based replica rebalancing safe."""
+
+__version__ = "0.1.0"
