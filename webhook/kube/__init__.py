@@ -1,0 +1,1 @@
+"""What Kubernetes and Kueue objects mean. Pure: no I/O, no clock, standard library only."""
