@@ -1,0 +1,59 @@
+"""Which LocalQueue a workload belongs to (DESIGN, 'Which queue'). First that applies:
+
+the pod template's label, the object's own label, the policy's `queues`, the namespace's annotation
+floorkeeper.io/default-queue, a LocalQueue named `default` (which Kueue itself falls back to).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from webhook.engine.policy import Policy
+from webhook.engine.subject import Subject
+from webhook.kube.facts import workload_labels
+from webhook.kube.names import DEFAULT_LOCAL_QUEUE, DEFAULT_QUEUE_ANNOTATION
+from webhook.kube.pods import PodTemplate
+from webhook.kube.snapshot import Snapshot
+
+
+class Origin(StrEnum):
+    """Who chose the queue, as a person would say it."""
+
+    TEMPLATE = "the pod template's label"
+    OBJECT = "the object's own label"
+    POLICY = "the policy's queues"
+    NAMESPACE = f"the namespace's annotation {DEFAULT_QUEUE_ANNOTATION}"
+    KUEUE = "Kueue's default"
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChoice:
+    name: str
+    origin: Origin
+
+
+def queue_of(subject: Subject, template: PodTemplate, snapshot: Snapshot, policy: Policy) -> QueueChoice:
+    """The queue of one pod template. Its LocalQueue need not exist. Raises FactsMissing where Kueue's own objects
+    decide."""
+    if template.queue:
+        return QueueChoice(template.queue, Origin.TEMPLATE)
+    if subject.queue:
+        return QueueChoice(subject.queue, Origin.OBJECT)
+    mapped = policy.mapped_queue(subject.namespace, subject.name, workload_labels(subject.value, template.value))
+    if mapped:
+        return QueueChoice(mapped, Origin.POLICY)
+    namespace = snapshot.namespace(subject.namespace)
+    if namespace is not None and namespace.default_queue:
+        return QueueChoice(namespace.default_queue, Origin.NAMESPACE)
+    if snapshot.local_queue(subject.namespace, DEFAULT_LOCAL_QUEUE) is not None:
+        return QueueChoice(DEFAULT_LOCAL_QUEUE, Origin.KUEUE)
+    return QueueChoice("", Origin.NOBODY)
+
+
+def listed(names: list[str], most: int = 5) -> str:
+    """Names for a message: 'a, b, c and 4 more'."""
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"

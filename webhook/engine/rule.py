@@ -1,0 +1,82 @@
+"""What a rule is, and what it says.
+
+A rule is written once and speaks through every door. It only looks: `check` yields violations about the subject alone,
+and a violation that can be mended carries its edits as data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from webhook.engine.patch import Edit
+from webhook.engine.policy import Mode, Policy
+from webhook.engine.subject import Subject
+from webhook.kube.kinds import Kind
+from webhook.kube.objects import Path
+from webhook.kube.snapshot import Snapshot
+
+
+class Stage(StrEnum):
+    """The two calls of the API server: /mutate sees the object as the user wrote it, /validate what will be stored."""
+
+    MUTATE = "mutate"
+    VALIDATE = "validate"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing that is wrong, and where.
+
+    The message reads '{path}: {must}, is {actual}; fix: {fix}'. `edits` mend it, if anything can. `advice` is never
+    more than a warning, whatever the rule's mode. On UPDATE, a violation with the same `identity` (the path, unless
+    given) in the old object makes this one old; it got worse if `weight` is above the old one's.
+    """
+
+    path: Path
+    must: str
+    actual: str
+    fix: str
+    edits: tuple[Edit, ...] = ()
+    done: str = ""
+    """What the edits do, in words: 'set to 0'."""
+
+    advice: bool = False
+    identity: Hashable = None
+    weight: int = 0
+
+    @property
+    def key(self) -> Hashable:
+        return self.path if self.identity is None else self.identity
+
+
+Check = Callable[[Subject, Snapshot, Policy], Iterable[Violation]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule: its id names the defect, and is its module, its fixture folder, its metric label and its page's
+    anchor."""
+
+    id: str
+    mode: Mode
+    """The mode where the policy says nothing."""
+
+    kinds: tuple[Kind, ...]
+    check: Check
+    fixes: bool = False
+    """Whether some of its violations carry edits."""
+
+    stage: Stage = Stage.VALIDATE
+    """Where it is denied: /mutate only for what Kueue's webhook would rewrite before /validate sees it."""
+
+    needs: frozenset[str] = frozenset()
+    """The kinds that it compares the subject with."""
+
+    page: str = ""
+    """The rule's published page: its first line is the summary for tables."""
+
+    @property
+    def summary(self) -> str:
+        return self.page.strip().partition("\n")[0].rstrip(".")
