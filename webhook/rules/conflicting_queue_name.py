@@ -1,0 +1,59 @@
+"""The queue labels of an object and of its pod template agree, also with what Kueue will write.
+
+Kueue's webhook runs after Floorkeeper's and copies the label of a Deployment or StatefulSet over its template's,
+without a word: the replicas then draw on another model's quota. Where the namespace has a LocalQueue named `default`,
+it also labels an unlabelled object with that, and overwrites a label that only the template carries.
+
+Denied in /mutate, the only call that sees the object as it was written.
+
+Guide: step 3, where the label goes decides which Kueue integration manages the workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webhook.engine.policy import Mode, Policy
+from webhook.engine.queues import Origin, queue_of
+from webhook.engine.rule import Rule, Stage, Violation
+from webhook.engine.subject import Subject
+from webhook.kube.kinds import WORKLOADS
+from webhook.kube.names import DEFAULT_LOCAL_QUEUE, FIELD_QUEUE
+from webhook.kube.objects import show_path
+from webhook.kube.snapshot import Snapshot
+
+
+def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
+    for template in subject.templates:
+        if not template.path:
+            continue  # a Pod has one label
+        path = (*template.path, *FIELD_QUEUE)
+        if subject.queue and template.queue and subject.queue != template.queue:
+            yield Violation(
+                path,
+                must=f"must equal {show_path(FIELD_QUEUE)}, {subject.queue}",
+                actual=template.queue,
+                fix="name one LocalQueue in both places; Kueue would overwrite the template's",
+            )
+        elif subject.kind.kueue_defaults and not subject.queue and (template.queue or subject.is_gpu_workload):
+            choice = queue_of(subject, template, snapshot, policy)
+            if choice.origin is Origin.NOBODY or choice.name == DEFAULT_LOCAL_QUEUE:
+                continue
+            if snapshot.local_queue(subject.namespace, DEFAULT_LOCAL_QUEUE) is not None:
+                yield Violation(
+                    FIELD_QUEUE,
+                    must=f"must be {choice.name}, like the pod template's",
+                    actual="absent",
+                    fix=f"set it, or delete LocalQueue {DEFAULT_LOCAL_QUEUE}: Kueue writes that one over both",
+                )
+
+
+RULE = Rule(
+    id="conflicting-queue-name",
+    mode=Mode.DENY,
+    kinds=WORKLOADS,
+    check=check,
+    stage=Stage.MUTATE,
+    needs=frozenset({"Namespace", "LocalQueue"}),
+    page=__doc__,
+)

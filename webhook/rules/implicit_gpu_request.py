@@ -1,0 +1,136 @@
+"""Every accelerator is requested explicitly, with equal and whole requests and limits.
+
+The request is what Kueue accounts against quota, and what its floors are made of. A Pod whose two sides differ is
+refused by the API server only when a controller creates it, deep inside a log; inside a custom resource nobody says
+it before. And a queued workload that requests no accelerator at all is admitted for free.
+
+With the policy's `gpuRequests: fill`, a missing request is written from the limit. The API server does the same for a
+Pod, so a Pod with a limit alone is right when it gets here.
+
+Guide: prerequisite 4, 'Every model pod declares explicit GPU requests and limits'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webhook.engine.patch import Edit
+from webhook.engine.policy import GpuRequests, Mode, Policy
+from webhook.engine.rule import Rule, Violation
+from webhook.engine.subject import Subject
+from webhook.kube import quantity
+from webhook.kube.kinds import WORKLOADS
+from webhook.kube.names import DEFAULT_LOCAL_QUEUE, FIELD_QUEUE
+from webhook.kube.pods import AcceleratorUse, PodTemplate
+from webhook.kube.snapshot import Snapshot
+
+
+def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
+    for template in subject.templates:
+        for use in template.accelerators(subject.accelerators):
+            if use.asked:
+                yield from _pair(template, use, policy)
+    if not subject.is_gpu_workload:
+        yield from _admitted_for_free(subject, snapshot, policy)
+
+
+def _pair(template: PodTemplate, use: AcceleratorUse, policy: Policy) -> Iterator[Violation]:
+    resources = (*use.container.path, "resources")
+    request_path = (*resources, "requests", use.resource)
+    limit_path = (*resources, "limits", use.resource)
+    sides = ((request_path, use.request), (limit_path, use.limit))
+    amounts = []
+    for path, value in sides:
+        try:
+            amounts.append(quantity.parse(value))
+        except quantity.QuantityError as error:
+            problem = str(error).removeprefix("is ")
+            yield Violation(path, must="must be a quantity", actual=problem, fix="write a whole number, such as 1")
+            return
+    request, limit = amounts
+    identity = (template.path, use.container.init, use.container.name, use.resource)
+    weight = max(request, limit)
+    for (path, _), amount in zip(sides, amounts, strict=True):
+        if amount < 0 or not quantity.whole(amount):
+            yield Violation(
+                path,
+                must="must be a whole number",
+                actual=quantity.show(amount),
+                fix="a device cannot be cut: write how many are needed",
+                identity=identity,
+                weight=weight,
+            )
+            return
+    if not use.has_limit:
+        yield Violation(
+            limit_path,
+            must=f"must equal the request, {quantity.show(request)}",
+            actual="absent",
+            fix=f"set it to {quantity.show(request)}",
+            identity=identity,
+            weight=weight,
+        )
+    elif not use.has_request:
+        fills = policy.gpu_requests is GpuRequests.FILL
+        yield Violation(
+            request_path,
+            must=f"must equal the limit, {quantity.show(limit)}",
+            actual="absent",
+            fix=f"set it to {quantity.show(limit)}",
+            edits=(Edit(request_path, use.limit),) if fills else (),
+            done=f"set to {quantity.show(limit)}",
+            identity=identity,
+            weight=weight,
+        )
+    elif request != limit:
+        yield Violation(
+            request_path,
+            must=f"must equal the limit, {quantity.show(limit)}",
+            actual=quantity.show(request),
+            fix="set both to what the container needs",
+            identity=identity,
+            weight=weight,
+        )
+
+
+def _admitted_for_free(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
+    template = next((template for template in subject.templates if template.queue), None)
+    queue = template.queue if template is not None else subject.queue
+    if not queue or not subject.templates:
+        return
+    path = (*template.path, *FIELD_QUEUE) if template is not None else FIELD_QUEUE
+    if any(template.spec.get("resourceClaims") for template in subject.templates):
+        yield Violation(
+            path,
+            must="must come with a counted accelerator",
+            actual=f"{queue}, with resource claims that Floorkeeper does not count",
+            fix="see to it that Kueue's deviceClassMappings cover their device classes",
+            advice=True,
+            identity="queued",
+        )
+        return
+    local_queue = snapshot.local_queue(subject.namespace, queue)
+    cluster_queue = snapshot.cluster_queue(local_queue.cluster_queue) if local_queue is not None else None
+    if cluster_queue is not None and not any(
+        policy.accelerators.covers(resource) for group in cluster_queue.groups for resource in group.covered
+    ):
+        return
+    yield Violation(
+        path,
+        must="must come with an accelerator request",
+        actual=f"{queue}, and no container requests one",
+        fix="request one or take the label off: Kueue admits such pods for free",
+        advice=queue == DEFAULT_LOCAL_QUEUE,
+        identity="queued",
+    )
+
+
+RULE = Rule(
+    id="implicit-gpu-request",
+    mode=Mode.DENY,
+    kinds=WORKLOADS,
+    check=check,
+    fixes=True,
+    needs=frozenset({"LocalQueue", "ClusterQueue"}),
+    page=__doc__,
+)
