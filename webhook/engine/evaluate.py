@@ -93,6 +93,10 @@ class _Judgement:
             mode = self._mode(rule)
             if mode is not Mode.OFF and self.subject.kind in rule.kinds and self._speaks(rule):
                 self._ask(rule, mode)
+        if any(finding.severity is Severity.DENY for finding in self.findings):
+            # A denied object is not patched as well, and nobody is told that it was.
+            self.edits.clear()
+            self.findings = [finding for finding in self.findings if finding.severity is not Severity.PATCH]
         value = edited(self.subject.value, self.edits)
         return Verdict(
             value,

@@ -18,6 +18,9 @@ _EXPONENT = 64  # largest power of ten that any real amount could need
 _TEXT = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+# The API server trims what Unicode calls space. Tabs and line ends do not get that far: JSON escapes them, and it trims
+# before it looks at escapes.
+_SPACE = " \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
@@ -39,7 +42,7 @@ def parse(value: Any) -> int:
         if abs(value) >= 10**_LONGEST:
             raise QuantityError("is a number too large for a quantity")
         return value * NANO
-    text = value if isinstance(value, str) else repr(value)
+    text = value.strip(_SPACE) if isinstance(value, str) else repr(value)
     if not text or len(text) > _LONGEST:
         raise QuantityError(f"is {_shown(value)}, not a quantity such as 1 or 500m")
     if text.isascii() and text.isdigit():

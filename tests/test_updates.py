@@ -1,0 +1,239 @@
+"""Judging the change: what an UPDATE may do to a workload that runs, and to an old offender."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.cases import BASE, FIXTURES, Object, outcome_of, policy_of, read_documents, snapshot_of, subject_of
+from webhook.engine.policy import Policy
+from webhook.kube.names import QUEUE_LABEL
+
+POLICY = policy_of()
+CLEAN = read_documents(FIXTURES / "missing-queue-name" / "pass-labelled.yaml")[-1]
+PLACE = f"spec.template.metadata.labels[{QUEUE_LABEL}]"
+OLD_LABEL = (
+    f'warn: Deployment "model-a": {PLACE}: must name a LocalQueue, is absent; not denied: it was so before; '
+    "fix: set it to model-a-lq; that restarts the pods, one at a time [missing-queue-name]"
+)
+LABELLED = (
+    f'patch: Deployment "model-a": {PLACE}: must name a LocalQueue, is absent; patched: set to model-a-lq, '
+    "from the policy's queues [missing-queue-name]"
+)
+SURGE = (
+    'patch: Deployment "model-a": spec.strategy.rollingUpdate.maxSurge: must be 0, is 25%; patched: set to 0 '
+    "[surge-without-quota]"
+)
+
+
+def changed(value: Object, *path_and_value: Any) -> Object:
+    """A copy in which the field at the path has the value, or is gone if the value is None."""
+    *path, last, new = path_and_value
+    value = copy.deepcopy(value)
+    inner: Any = value
+    for step in path:
+        inner = inner.setdefault(step, {}) if isinstance(inner, dict) else inner[step]
+    if new is None:
+        inner.pop(last, None)
+    else:
+        inner[last] = new
+    return value
+
+
+def running(value: Object, replicas: int = 1) -> Object:
+    return changed(value, "status", "replicas", replicas)
+
+
+UNLABELLED = changed(CLEAN, "spec", "template", "metadata", "labels", QUEUE_LABEL, None)
+NEW_IMAGE = ("spec", "template", "spec", "containers", 0, "image", "vllm/vllm-openai:v0.12.0")
+
+
+def cluster(reserved: int = 0) -> list[Object]:
+    """The base cluster, in which model-a's queue has so much of its 5 GPUs reserved."""
+    status = {
+        "flavorsReservation": [
+            {"name": "llm-d-gpu-default", "resources": [{"name": "nvidia.com/gpu", "total": str(reserved)}]}
+        ]
+    }
+    return [
+        changed(value, "status", status) if value["metadata"]["name"] == "llm-d-model-a-cq" else value for value in BASE
+    ]
+
+
+def update(old: Object, new: Object, state: list[Object] | None = None, policy: Policy = POLICY) -> Any:
+    return outcome_of(subject_of(new, policy, old), snapshot_of(state or cluster()), policy)
+
+
+def queue(value: Any) -> str | None:
+    label: str | None = value["spec"]["template"]["metadata"]["labels"].get(QUEUE_LABEL)
+    return label
+
+
+class TestNeverRestart:
+    @pytest.mark.parametrize(
+        "change",
+        [("spec", "replicas", 3), ("metadata", "annotations", {"note": "x"}), ("metadata", "labels", {"team": "x"})],
+    )
+    def test_label_waits_for_a_rollout(self, change: tuple[Any, ...]) -> None:
+        old = running(UNLABELLED)
+        outcome = update(old, changed(old, *change))
+        assert (outcome.lines, outcome.patch) == ((OLD_LABEL,), ())
+
+    def test_strategy_alone_is_fixed(self) -> None:
+        old = running(
+            changed(UNLABELLED, "spec", "strategy", "rollingUpdate", {"maxSurge": "25%", "maxUnavailable": 1})
+        )
+        outcome = update(old, changed(old, "spec", "replicas", 2))
+        assert outcome.lines == (SURGE, OLD_LABEL)
+        assert outcome.patch == ({"op": "replace", "path": "/spec/strategy/rollingUpdate/maxSurge", "value": 0},)
+
+    def test_rollout_brings_the_label(self) -> None:
+        old = running(UNLABELLED)
+        outcome = update(old, changed(old, *NEW_IMAGE))
+        assert outcome.lines == (LABELLED,)
+        assert queue(outcome.value) == "model-a-lq"
+
+    @pytest.mark.parametrize(("reserved", "labelled"), [(0, True), (4, True), (5, False), (9, False)])
+    def test_rollout_without_quota_does_not(self, reserved: int, labelled: bool) -> None:
+        """With the label and no quota, the new pod would be gated and the model down."""
+        old = running(UNLABELLED)
+        outcome = update(old, changed(old, *NEW_IMAGE), cluster(reserved))
+        assert outcome.lines == ((LABELLED,) if labelled else (OLD_LABEL,))
+
+    def test_no_pods_no_restart(self) -> None:
+        outcome = update(UNLABELLED, changed(UNLABELLED, "spec", "replicas", 3), cluster(9))
+        assert outcome.lines == (LABELLED,)
+
+    def test_loading_pods_count(self) -> None:
+        """Pods that are not ready yet are still pods: a model loads for minutes."""
+        old = running(changed(UNLABELLED, "status", "readyReplicas", 0))
+        assert update(old, changed(old, "spec", "replicas", 3)).lines == (OLD_LABEL,)
+
+    def test_inject_always(self) -> None:
+        policy = policy_of({"inject": "always"})
+        old = running(UNLABELLED)
+        assert update(old, changed(old, "spec", "replicas", 3), cluster(9), policy).lines == (LABELLED,)
+
+    def test_label_that_is_taken_off_comes_back(self) -> None:
+        """Also with the quota used up, since it is the workload's own pods that use it."""
+        outcome = update(running(CLEAN), running(UNLABELLED), cluster(5))
+        assert (outcome.lines, outcome.value) == ((LABELLED,), running(CLEAN))
+
+    def test_opting_out_at_warn(self) -> None:
+        held = [changed(value, "metadata", "annotations", {"floorkeeper.io/mode": "warn"}) for value in cluster()]
+        outcome = update(running(CLEAN), running(UNLABELLED), held)
+        assert outcome.patch == ()
+        assert outcome.lines == (LABELLED.replace("patch: ", "warn: ").replace("patched:", "would be patched:"),)
+
+    def test_the_object_label_is_never_touched(self) -> None:
+        old = running(changed(CLEAN, "metadata", "labels", {QUEUE_LABEL: "model-a-lq"}))
+        new = changed(old, "metadata", "labels", {})
+        assert update(old, new).patch == ()
+
+    def test_pod_is_labelled_at_creation_only(self) -> None:
+        pod = read_documents(FIXTURES / "missing-queue-name" / "fail-pod.yaml")[-1]
+        outcome = update(pod, changed(pod, "metadata", "annotations", {"note": "x"}))
+        assert outcome.patch == ()
+        assert outcome.lines == (
+            f'warn: Pod "model-a": metadata.labels[{QUEUE_LABEL}]: must name a LocalQueue, is absent; not denied: it '
+            "was so before; fix: create the Pod again with the label [missing-queue-name]",
+        )
+
+
+def resources(value: Object, request: str | None, limit: str | None) -> Object:
+    sides = {"requests": request, "limits": limit}
+    given = {side: {"nvidia.com/gpu": amount} for side, amount in sides.items() if amount is not None}
+    return changed(value, "spec", "template", "spec", "containers", 0, "resources", given)
+
+
+SELECTING = changed(CLEAN, "spec", "selector", "matchLabels", QUEUE_LABEL, "model-a-lq")
+
+
+class TestOldOffenders:
+    @pytest.mark.parametrize(
+        ("old", "new", "severity"),
+        [
+            pytest.param(None, resources(CLEAN, None, "1"), "deny", id="created"),
+            pytest.param(CLEAN, resources(CLEAN, None, "1"), "deny", id="clean before"),
+            pytest.param(resources(CLEAN, None, "2"), resources(CLEAN, None, "2"), "warn", id="the same"),
+            pytest.param(resources(CLEAN, None, "2"), resources(CLEAN, None, "1"), "warn", id="better"),
+            pytest.param(resources(CLEAN, None, "1"), resources(CLEAN, None, "2"), "deny", id="worse"),
+            pytest.param(resources(CLEAN, "1", "2"), resources(CLEAN, None, "2"), "warn", id="otherwise wrong"),
+            pytest.param(resources(CLEAN, None, "1"), CLEAN, "", id="mended"),
+            pytest.param(None, SELECTING, "deny", id="selector created"),
+            pytest.param(SELECTING, changed(SELECTING, "spec", "replicas", 0), "warn", id="selector scaled down"),
+        ],
+    )
+    def test_verdict(self, old: Object | None, new: Object, severity: str) -> None:
+        outcome = outcome_of(subject_of(new, POLICY, old), snapshot_of(BASE), POLICY)
+        assert [line.partition(":")[0] for line in outcome.lines] == [severity] * bool(severity)
+        assert all(("not denied: it was so before" in line) == (severity == "warn") for line in outcome.lines)
+
+    def test_containers_in_another_order_are_the_same_containers(self) -> None:
+        sidecar = {"name": "proxy", "image": "envoyproxy/envoy:v1.36.2"}
+        old = resources(CLEAN, None, "1")
+        new = copy.deepcopy(old)
+        new["spec"]["template"]["spec"]["containers"].insert(0, sidecar)
+        outcome = update(old, new)
+        assert [line.partition(":")[0] for line in outcome.lines] == ["warn"]
+
+    @pytest.mark.parametrize(
+        ("key", "before", "after", "severity"),
+        [
+            ("requests.nvidia.com/gpu", "10", "10", "warn"),
+            ("requests.nvidia.com/gpu", "10", "20", "warn"),
+            ("requests.nvidia.com/gpu", "10", "5", "deny"),
+            ("requests.nvidia.com/gpu", None, "5", "deny"),
+            ("requests.nvidia.com/gpu", "10", None, ""),
+        ],
+    )
+    def test_quota(self, key: str, before: str | None, after: str | None, severity: str) -> None:
+        quota = read_documents(FIXTURES / "gpu-resource-quota" / "pass-configmaps.yaml")[-1]
+        old, new = (changed(quota, "spec", "hard", key, amount) for amount in (before, after))
+        assert [line.partition(":")[0] for line in update(old, new).lines] == [severity] * bool(severity)
+
+
+class TestPassedOver:
+    BAD = resources(UNLABELLED, None, "1")
+
+    @pytest.mark.parametrize(
+        "new",
+        [
+            pytest.param(changed(BAD, "metadata", "deletionTimestamp", "2026-11-29T00:00:00Z"), id="deleting"),
+            pytest.param(changed(BAD, "metadata", "namespace", "elsewhere"), id="unmanaged namespace"),
+            pytest.param(
+                changed(
+                    BAD,
+                    "metadata",
+                    "ownerReferences",
+                    [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "x", "controller": True}],
+                ),
+                id="owned",
+            ),
+        ],
+    )
+    def test_nothing_is_said(self, new: Object) -> None:
+        outcome = outcome_of(subject_of(new, POLICY), snapshot_of(BASE), POLICY)
+        assert (outcome.lines, outcome.patch) == ((), ())
+
+    def test_terminating_namespace(self) -> None:
+        state = [changed(value, "metadata", "deletionTimestamp", "2026-11-29T00:00:00Z") for value in BASE]
+        assert outcome_of(subject_of(self.BAD, POLICY), snapshot_of(state), POLICY).lines == ()
+
+    def test_unknown_owner_is_no_parent(self) -> None:
+        owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "forged", "controller": True}]
+        outcome = outcome_of(
+            subject_of(changed(UNLABELLED, "metadata", "ownerReferences", owners), POLICY), snapshot_of(BASE), POLICY
+        )
+        assert outcome.lines == (
+            LABELLED,
+            'warn: Deployment "model-a": is controlled by ConfigMap "forged", which Floorkeeper does not know: it is '
+            "judged on its own; change values there if they come back",
+        )
+
+    def test_owner_that_does_not_control(self) -> None:
+        owners = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}]
+        new = changed(UNLABELLED, "metadata", "ownerReferences", owners)
+        assert outcome_of(subject_of(new, POLICY), snapshot_of(BASE), POLICY).lines == (LABELLED,)
