@@ -1,0 +1,103 @@
+"""Kubernetes manifests taken out of the pinned Go modules into the cache, so that a warm `up` needs no Go."""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .build import build_folder, go_environment
+from .cache import locked
+from .pins import FOLDER
+from .progress import ClusterError, Progress
+from .toolchain import find_go
+
+# --crds name -> modules that Kueue depends on, and which files in them hold the CRDs that Kueue integrates with.
+CRDS = {
+    "appwrapper": [("github.com/project-codeflare/appwrapper", "config/crd/bases/*.yaml")],
+    "jobset": [("sigs.k8s.io/jobset", "config/components/crd/bases/*.yaml")],
+    "kubeflow": [
+        # The training operator's MPIJob is an older version, which Kueue does not know.
+        ("github.com/kubeflow/training-operator", "manifests/base/crds/kubeflow.org_[!m]*.yaml"),
+        ("github.com/kubeflow/mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"),
+    ],
+    "lws": [("sigs.k8s.io/lws", "config/crd/bases/*.yaml")],
+    "ray": [("github.com/ray-project/kuberay/ray-operator", "config/crd/bases/*.yaml")],
+    "trainer": [("github.com/kubeflow/trainer/v2", "manifests/base/crds/*_*.yaml")],
+}
+
+_KWOK_STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
+_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_kueue(kubectl: Path, progress: Progress) -> list[dict[str, Any]]:
+    """Kueue's shipped installation (config/default), as `kubectl kustomize` renders it."""
+
+    def render() -> str:
+        folder = _module_folder("kueue", "sigs.k8s.io/kueue", progress) / "config" / "default"
+        answer = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True)
+        if answer.returncode != 0:
+            raise ClusterError(f"{kubectl} kustomize {folder} failed: {answer.stderr.strip()}")
+        return _to_json(answer.stdout)
+
+    objects: list[dict[str, Any]] = json.loads(_cached("kueue.json", render, progress).read_text())
+    return objects
+
+
+def read_crds(name: str, progress: Progress) -> list[dict[str, Any]]:
+    """The CRDs of one of the projects in CRDS, at the version that Kueue depends on."""
+
+    def collect() -> str:
+        texts = [
+            file.read_text()
+            for module, pattern in CRDS[name]
+            for file in sorted(_module_folder("kueue", module, progress).glob(pattern))
+        ]
+        return _to_json("\n---\n".join(texts))
+
+    objects: list[dict[str, Any]] = json.loads(_cached(f"crds-{name}.json", collect, progress).read_text())
+    return objects
+
+
+def kwok_stages(progress: Progress) -> Path:
+    """A file with the stages that make nodes Ready, keep them so, and make pods run."""
+
+    def collect() -> str:
+        stage = _module_folder("kwok", "sigs.k8s.io/kwok", progress) / "kustomize" / "stage"
+        files = [file for part in _KWOK_STAGES for file in sorted((stage / part).glob("*-*.yaml"))]
+        return "\n---\n".join(file.read_text() for file in files)
+
+    return _cached("kwok-stages.yaml", collect, progress)
+
+
+def _to_json(text: str) -> str:
+    return json.dumps([obj for obj in yaml.load_all(text, _Loader) if obj], default=str)
+
+
+def _cached(name: str, make: Callable[[], str], progress: Progress) -> Path:
+    """The named file in the cache, made at the first use; a change of this module, which says how, makes it anew."""
+    how = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
+    file = build_folder() / f"manifests-{how}" / name
+    if not file.exists():
+        with locked(build_folder() / "lock", progress, "a build"):
+            if not file.exists():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                fresh = file.with_suffix(".new")
+                fresh.write_text(make())
+                fresh.replace(file)
+    return file
+
+
+def _module_folder(pins: str, module: str, progress: Progress) -> Path:
+    """Where Go keeps the module's files; downloads them, checked against go.sum, if they are not there."""
+    progress.say(f"reading manifests of {module}")
+    command = [str(find_go(progress)), "mod", "download", "-json", module]
+    answer = subprocess.run(
+        command, cwd=FOLDER / pins, env=go_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if answer.returncode != 0:
+        raise ClusterError(f"{' '.join(command)} in {FOLDER / pins} failed: {answer.stdout}{answer.stderr}")
+    return Path(json.loads(answer.stdout)["Dir"])
