@@ -1,0 +1,298 @@
+"""The webhook registration: what is shipped, and what a policy changes in it. CEL itself runs in tests/cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from webhook.cli import cli
+from webhook.engine.policy import Policy
+from webhook.kube.accelerators import accelerators
+from webhook.kube.kinds import OWNERS, WORKLOADS, Kind
+from webhook.kube.selector import LabelSelector, Requirement
+from webhook.render import render_webhooks
+from webhook.scope import SYSTEM_NAMESPACES, webhook_configurations
+
+BASE = Path(__file__).parents[1] / "manifests" / "base"
+SYSTEM = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(SYSTEM_NAMESPACES)}
+Object = dict[str, Any]
+
+
+def entries(policy: Policy, workloads: tuple[Kind, ...] = WORKLOADS) -> dict[str, Object]:
+    """Every webhook by its name."""
+    configurations = webhook_configurations(policy, workloads)
+    return {hook["name"]: hook for configuration in configurations for hook in configuration["webhooks"]}
+
+
+def conditions(hook: Object) -> dict[str, str]:
+    return {condition["name"]: condition["expression"] for condition in hook["matchConditions"]}
+
+
+def rule(group: str, versions: str, operations: str, resources: str, scope: str = "Namespaced") -> Object:
+    return {
+        "apiGroups": [group],
+        "apiVersions": versions.split(),
+        "operations": operations.split(),
+        "resources": resources.split(),
+        "scope": scope,
+    }
+
+
+APPS = rule("apps", "v1", "CREATE UPDATE", "deployments statefulsets replicasets")
+PODS = rule("", "v1", "CREATE", "pods")
+JUDGED = ["not-being-deleted", "no-workload-owns-it", "gpu-or-queue"]
+# name: rule, path, failurePolicy, seconds, conditions
+TABLE: dict[str, tuple[Object, str, str, int, list[str]]] = {
+    "workloads.mutate.floorkeeper.io": (APPS, "/mutate", "Fail", 5, JUDGED),
+    "pods.mutate.floorkeeper.io": (PODS, "/mutate", "Fail", 5, JUDGED),
+    "workloads.validate.floorkeeper.io": (APPS, "/validate", "Fail", 5, JUDGED),
+    "pods.validate.floorkeeper.io": (PODS, "/validate", "Fail", 5, JUDGED),
+    "resourcequotas.validate.floorkeeper.io": (
+        rule("", "v1", "CREATE UPDATE", "resourcequotas"),
+        "/validate",
+        "Fail",
+        5,
+        ["not-being-deleted", "spec-changes"],
+    ),
+    "localqueues.validate.floorkeeper.io": (
+        rule("kueue.x-k8s.io", "v1beta1 v1beta2", "CREATE", "localqueues"),
+        "/validate",
+        "Ignore",
+        2,
+        ["is-default"],
+    ),
+    "namespaces.validate.floorkeeper.io": (
+        rule("", "v1", "CREATE UPDATE", "namespaces", "Cluster"),
+        "/validate",
+        "Ignore",
+        2,
+        ["not-being-deleted", "becomes-managed"],
+    ),
+}
+
+
+def test_every_entry_with_every_defaulted_field() -> None:
+    found = entries(Policy())
+    for hook in found.values():
+        hook["matchConditions"] = [condition["name"] for condition in hook["matchConditions"]]
+    expected = {
+        name: {
+            "name": name,
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {
+                "service": {"name": "floorkeeper", "namespace": "floorkeeper-system", "path": path, "port": 8443}
+            },
+            "failurePolicy": failure,
+            "matchPolicy": "Equivalent",
+            "sideEffects": "None",
+            "timeoutSeconds": seconds,
+            "rules": [only],
+            "namespaceSelector": {"matchLabels": {"floorkeeper.io/managed": "true"}, "matchExpressions": [SYSTEM]},
+            "objectSelector": {},
+            "matchConditions": names,
+            **({"reinvocationPolicy": "Never"} if path == "/mutate" else {}),
+        }
+        for name, (only, path, failure, seconds, names) in TABLE.items()
+    }
+    assert found == expected
+    assert list(found) == list(expected)
+
+
+def test_both_configurations_sort_before_kueue() -> None:
+    found = webhook_configurations(Policy())
+    assert [value["kind"] for value in found] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    assert {value["metadata"]["name"] for value in found} == {"floorkeeper"}
+    assert found[0]["metadata"]["name"] < "kueue-mutating-webhook-configuration"
+
+
+def test_the_shipped_webhooks_are_rendered() -> None:
+    assert (BASE / "webhooks.yaml").read_text() == render_webhooks(Policy()), "floorkeeper render"
+
+
+def test_rendered_text_is_what_was_rendered() -> None:
+    assert list(yaml.safe_load_all(render_webhooks(Policy()))) == webhook_configurations(Policy())
+
+
+def test_entries_share_nothing() -> None:
+    """Whoever adds a caBundle to one entry, or narrows it, changes that one alone."""
+    first, *others = entries(Policy()).values()
+    first["clientConfig"]["service"]["caBundle"] = "x"
+    first["namespaceSelector"]["matchExpressions"][0]["values"].clear()
+    first["rules"][0]["resources"].clear()
+    first["matchConditions"].clear()
+    assert others == list(entries(Policy()).values())[1:]
+    assert render_webhooks(Policy()) == (BASE / "webhooks.yaml").read_text()
+
+
+def test_conditions_name_every_owner_and_every_accelerator() -> None:
+    for name in ("workloads.mutate", "workloads.validate", "pods.mutate", "pods.validate"):
+        found = conditions(entries(Policy())[f"{name}.floorkeeper.io"])
+        for group, kind in OWNERS:
+            assert f'"{group}/{kind}"' in found["no-workload-owns-it"]
+        for resource in Policy().accelerators.exact:
+            assert f'"{resource}"' in found["gpu-or-queue"]
+        for prefix in Policy().accelerators.prefixes:
+            assert f'resource.startsWith("{prefix}")' in found["gpu-or-queue"]
+
+
+def test_pods_and_templates_differ_only_by_the_path() -> None:
+    found = entries(Policy())
+    templates = conditions(found["workloads.mutate.floorkeeper.io"])["gpu-or-queue"]
+    pods = conditions(found["pods.mutate.floorkeeper.io"])["gpu-or-queue"]
+    _, lead, template_part = templates.partition("exists(pod,\n")
+    assert lead
+    assert pods.endswith(template_part)
+
+
+def test_another_policy() -> None:
+    selector = LabelSelector(
+        (("team", "a"), ("stage", "")),
+        (
+            Requirement("tier", "In", frozenset({"silver", "gold"})),
+            Requirement("frozen", "NotIn", frozenset({"yes"})),
+            Requirement("owner", "Exists"),
+            Requirement("old", "DoesNotExist"),
+        ),
+    )
+    policy = Policy(selector, accelerators(("example.com/npu", "example.com/tile-*"), {}))
+    found = entries(policy)
+    for hook in found.values():
+        assert hook["namespaceSelector"] == {
+            "matchLabels": {"team": "a", "stage": ""},
+            "matchExpressions": [
+                {"key": "tier", "operator": "In", "values": ["gold", "silver"]},
+                {"key": "frozen", "operator": "NotIn", "values": ["yes"]},
+                {"key": "owner", "operator": "Exists"},
+                {"key": "old", "operator": "DoesNotExist"},
+                SYSTEM,
+            ],
+        }
+    assert conditions(found["namespaces.validate.floorkeeper.io"])["becomes-managed"] == (
+        'request.operation != "UPDATE" || !('
+        'oldObject.metadata.?labels[?"team"] == optional.of("a") && '
+        'oldObject.metadata.?labels[?"stage"] == optional.of("") && '
+        '(oldObject.metadata.?labels[?"tier"].hasValue() && '
+        'oldObject.metadata.?labels[?"tier"].value() in ["gold", "silver"]) && '
+        '!(oldObject.metadata.?labels[?"frozen"].hasValue() && '
+        'oldObject.metadata.?labels[?"frozen"].value() in ["yes"]) && '
+        'oldObject.metadata.?labels[?"owner"].hasValue() && '
+        '!oldObject.metadata.?labels[?"old"].hasValue())'
+    )
+    expression = conditions(found["pods.validate.floorkeeper.io"])["gpu-or-queue"]
+    assert 'resource in ["example.com/npu"] ||' in expression
+    assert 'resource.startsWith("example.com/tile-")' in expression
+    assert "nvidia.com" not in expression
+    assert "resourceClaims" not in expression
+
+
+def test_a_selector_for_every_namespace() -> None:
+    found = entries(Policy(LabelSelector()))
+    for hook in found.values():
+        assert hook["namespaceSelector"] == {"matchExpressions": [SYSTEM]}
+    # What was managed all along cannot become managed.
+    condition = conditions(found["namespaces.validate.floorkeeper.io"])["becomes-managed"]
+    assert condition == 'request.operation != "UPDATE" || !(true)'
+
+
+@pytest.mark.parametrize(
+    ("resources", "covers"),
+    [((), "false"), (("x/y",), 'resource in ["x/y"]'), (("x/*",), 'resource.startsWith("x/")')],
+)
+def test_accelerators_of_one_sort_only(resources: tuple[str, ...], covers: str) -> None:
+    policy = replace(Policy(), accelerators=accelerators(resources, {}))
+    lines = conditions(entries(policy)["pods.mutate.floorkeeper.io"])["gpu-or-queue"].splitlines()
+    (at,) = (index for index, line in enumerate(lines) if "named.exists(resource," in line)
+    assert lines[at + 1].strip() == f"{covers})) ||"
+
+
+def test_values_of_the_policy_stay_values() -> None:
+    policy = replace(Policy(), accelerators=accelerators(('a"] || true || ["\\',), {}))
+    expression = conditions(entries(policy)["pods.mutate.floorkeeper.io"])["gpu-or-queue"]
+    assert r'resource in ["a\"] || true || [\"\\"]' in expression
+
+
+def test_a_new_row_needs_no_code() -> None:
+    job = Kind("batch", "Job", "jobs", templates=(("spec", "template"),), label_on_update=False)
+    cron_job = Kind("batch", "CronJob", "cronjobs", templates=(("spec", "jobTemplate", "spec", "template"),))
+    found = entries(Policy(), (*WORKLOADS, job, cron_job))
+    hook = found["workloads.validate.floorkeeper.io"]
+    assert hook["rules"] == [
+        APPS,
+        rule("batch", "v1", "CREATE", "jobs"),
+        rule("batch", "v1", "CREATE UPDATE", "cronjobs"),
+    ]
+    templates = (
+        "[it.?spec.?template.orValue(dyn(null)), it.?spec.?jobTemplate.?spec.?template.orValue(dyn(null))].exists(pod,"
+    )
+    assert templates in conditions(hook)["gpu-or-queue"]
+    assert found["pods.validate.floorkeeper.io"] == entries(Policy())["pods.validate.floorkeeper.io"]
+
+
+def test_the_account_may_read_and_nothing_else() -> None:
+    expected = {
+        ("", "namespaces", "get list watch"),
+        ("", "pods", "list watch"),
+        ("", "resourcequotas", "list watch"),
+        ("apps", "deployments", "list watch"),
+        ("apps", "statefulsets", "list watch"),
+        ("kueue.x-k8s.io", "clusterqueues", "list watch"),
+        ("kueue.x-k8s.io", "localqueues", "get list watch"),
+    }
+    account, role, binding = yaml.safe_load_all((BASE / "rbac.yaml").read_text())
+    granted = [
+        (group, resource, " ".join(rule["verbs"]))
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    ]
+    assert sorted(granted) == sorted(expected)
+    assert {key for rule in role["rules"] for key in rule} == {"apiGroups", "resources", "verbs"}
+    assert (role["kind"], binding["kind"]) == ("ClusterRole", "ClusterRoleBinding")
+    assert binding["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": role["metadata"]["name"],
+    }
+    name = {"name": account["metadata"]["name"], "namespace": account["metadata"]["namespace"]}
+    assert binding["subjects"] == [{"kind": "ServiceAccount", **name}]
+
+
+def test_the_service_is_where_the_webhooks_look() -> None:
+    service = yaml.safe_load((BASE / "service.yaml").read_text())
+    (port,) = service["spec"]["ports"]
+    namespace = yaml.safe_load((BASE / "namespace.yaml").read_text())
+    assert namespace["metadata"]["name"] == service["metadata"]["namespace"]
+    for hook in entries(Policy()).values():
+        where = hook["clientConfig"]["service"]
+        assert (where["name"], where["namespace"], where["port"]) == (
+            service["metadata"]["name"],
+            service["metadata"]["namespace"],
+            port["port"],
+        )
+
+
+def test_the_kustomization_lists_every_manifest() -> None:
+    listed = yaml.safe_load((BASE / "kustomization.yaml").read_text())["resources"]
+    assert sorted(listed) == sorted(path.name for path in BASE.glob("*.yaml") if path.name != "kustomization.yaml")
+
+
+def test_render_command(tmp_path: Path) -> None:
+    assert CliRunner().invoke(cli, ["render"]).stdout == (BASE / "webhooks.yaml").read_text()
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\n"
+        "managedNamespaces: {matchLabels: {team: a}}\naccelerators: {resources: [example.com/npu]}\n"
+    )
+    rendered = CliRunner().invoke(cli, ["render", "--policy", str(policy)])
+    assert rendered.exit_code == 0
+    assert "team: a\n" in rendered.stdout
+    assert 'resource in ["example.com/npu"]' in rendered.stdout
+    policy.write_text("kind: Other\n")
+    broken = CliRunner().invoke(cli, ["render", "--policy", str(policy)])
+    assert broken.exit_code != 0
+    assert broken.stdout == ""

@@ -1,0 +1,1 @@
+"""The admission door: AdmissionReview v1 over HTTPS."""

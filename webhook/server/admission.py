@@ -1,0 +1,142 @@
+"""The decision on one review, against the policy and the facts of this moment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Protocol
+
+from webhook.engine.evaluate import judge
+from webhook.engine.policy import Policy
+from webhook.engine.rule import Rule, Stage
+from webhook.engine.subject import Subject
+from webhook.engine.verdict import Verdict
+from webhook.kube.kinds import NAMESPACE, Kind, kind_of
+from webhook.server.review import MalformedReview, Review
+from webhook.sources.source import Source
+
+STALE_SECONDS = 300.0
+"""The age of facts from which on an answer that rests on them says so."""
+
+_CONFIRM_SECONDS = 3.0  # a source promises 2
+
+log = logging.getLogger("floorkeeper.admission")
+
+
+class PolicyInForce(Protocol):
+    """The policy of this moment, which a reload may replace. Implemented by webhook.policy.PolicyFile."""
+
+    @property
+    def policy(self) -> Policy: ...
+
+    @property
+    def generation(self) -> int:
+        """Counts the policies that were in force, from 1."""
+
+    @property
+    def error(self) -> str:
+        """Why the file's present content is not in force, '' if it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict, and the warning that the facts behind it are old, '' if they are not."""
+
+    verdict: Verdict
+    stale: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """The verdict in one word, for logs and metrics."""
+        verdict = self.verdict
+        if verdict.denials:
+            return "denied"
+        if verdict.patch:
+            return "patched"
+        if verdict.exemption is not None:
+            return "exempt"
+        if verdict.passed_over:
+            return "passed_over"
+        return "warned" if verdict.warnings else "allowed"
+
+    @property
+    def hits(self) -> list[tuple[str, str]]:
+        """(rule id, severity) of each finding; a rule that had no facts to judge by counts as 'not-evaluated'."""
+        found: list[tuple[str, str]] = [(finding.rule, finding.severity.value) for finding in self.verdict.findings]
+        found.extend((entry.rule, "not-evaluated") for entry in self.verdict.not_evaluated)
+        return found
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
+
+
+_NOT_JUDGED = Decision(Verdict({}, passed_over="no rule judges such a request"))
+
+
+class Admission:
+    """Judges reviews, one at a time: a decision reads one state of policy and facts from start to end."""
+
+    def __init__(
+        self, rules: Sequence[Rule], policies: PolicyInForce, source: Source, today: Callable[[], date] = _today
+    ) -> None:
+        self._rules = rules
+        self._needs = {rule.id: rule.needs for rule in rules}
+        self._policies = policies
+        self._source = source
+        self._today = today
+
+    async def decide(self, stage: Stage, review: Review) -> Decision:
+        """The decision. Raises MalformedReview, and FactsMissing if the namespaces are not known."""
+        kind = kind_of(review.group, review.kind)
+        if kind is None or review.value is None or review.sub_resource or review.operation not in ("CREATE", "UPDATE"):
+            return _NOT_JUDGED
+        if not review.namespace and kind is not NAMESPACE:
+            raise MalformedReview(f"request.namespace: must be a non-empty string for a {kind.kind}")
+        try:
+            verdict = self._judge(stage, review, kind)
+            if verdict.confirm and await self._confirm(verdict, review):
+                verdict = self._judge(stage, review, kind)
+        except RecursionError:
+            raise MalformedReview("request.object: is nested too deeply") from None
+        return Decision(verdict, self._stale(verdict))
+
+    def _judge(self, stage: Stage, review: Review, kind: Kind) -> Verdict:
+        policy = self._policies.policy
+        subject = Subject(
+            kind=kind,
+            operation=review.operation,
+            namespace="" if kind is NAMESPACE else review.namespace,
+            value=review.value or {},
+            accelerators=policy.accelerators,
+            old=review.old if review.operation == "UPDATE" else None,
+            user=review.user,
+            groups=review.groups,
+        )
+        return judge(self._rules, stage, subject, self._source.snapshot, policy, self._today())
+
+    async def _confirm(self, verdict: Verdict, review: Review) -> bool:
+        """Whether reading the facts behind the verdict again has changed them."""
+        try:
+            async with asyncio.timeout(_CONFIRM_SECONDS):
+                return await self._source.confirm(verdict.confirm, review.namespace or review.name)
+        except TimeoutError:
+            log.warning("facts could not be confirmed in time", extra={"fields": {"kinds": sorted(verdict.confirm)}})
+            return False
+
+    def _stale(self, verdict: Verdict) -> str:
+        if not verdict.findings and not verdict.not_evaluated:
+            return ""
+        rules = {found.rule for found in verdict.findings} | {entry.rule for entry in verdict.not_evaluated}
+        needs = frozenset[str]().union(*(self._needs.get(rule, frozenset()) for rule in rules))
+        if not needs:
+            return ""
+        states = self._source.states()
+        ages = {kind: states[kind].age_seconds for kind in needs if kind in states}
+        old = {kind: age for kind, age in ages.items() if age > STALE_SECONDS}
+        if not old:
+            return ""
+        return f"Floorkeeper's facts are {max(old.values()):.0f} s old: {', '.join(sorted(old))}"

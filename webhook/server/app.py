@@ -1,0 +1,97 @@
+"""The routes."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from webhook import __version__
+from webhook.engine.rule import Rule, Stage
+from webhook.server.admission import Admission
+from webhook.server.endpoint import AdmissionEndpoint
+from webhook.server.metrics import Metrics
+from webhook.server.readiness import Readiness
+
+
+def app(rules: Sequence[Rule], readiness: Readiness) -> FastAPI:
+    """The app that judges by these rules, with the policy and facts that `readiness` reports on."""
+    metrics = Metrics(readiness)
+    admission = Admission(rules, readiness.policies, readiness.source)
+    webhooks = {f"/{stage.value}": AdmissionEndpoint(stage, admission, metrics, readiness) for stage in Stage}
+    routes: list[BaseRoute] = [
+        # An endpoint that is no function is called as the ASGI app that it is.
+        *(Route(path, endpoint, methods=["POST"]) for path, endpoint in webhooks.items()),
+        *_reports(readiness, metrics),
+    ]
+    return _App(
+        webhooks,
+        title="Floorkeeper",
+        version=__version__,
+        openapi_url=None,
+        redirect_slashes=False,
+        routes=routes,
+        exception_handlers={HTTPException: _http_error, Exception: _own_fault},
+    )
+
+
+class _App(FastAPI):
+    """FastAPI, save that reviews go straight to their webhook: its middleware would cost as much as a judgement."""
+
+    def __init__(self, posted: Mapping[str, AdmissionEndpoint], **settings: Any) -> None:
+        super().__init__(**settings)
+        self._posted = posted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._posted.get(scope.get("path", ""))
+        if endpoint is not None and scope["type"] == "http" and scope["method"] == "POST":
+            await endpoint(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def _reports(readiness: Readiness, metrics: Metrics) -> list[Route]:
+    async def healthz(_request: Request) -> Response:
+        return _json({"status": "ok"})
+
+    async def readyz(_request: Request) -> Response:
+        report = readiness.report()
+        return _json(report, 200 if report["ready"] else 503)
+
+    async def version(_request: Request) -> Response:
+        return _json({"version": __version__, "python": platform.python_version()})
+
+    async def metrics_page(request: Request) -> Response:
+        page, content_type = metrics.page(request.headers.get("accept", ""))
+        return Response(page, headers={"content-type": content_type})
+
+    return [
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/version", version),
+        Route("/metrics", metrics_page),
+    ]
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(orjson.dumps(value), status, media_type="application/json")
+
+
+async def _http_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    answer = _json({"error": error.detail}, error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _own_fault(_request: Request, _error: Exception) -> Response:
+    # uvicorn logs the traceback of what is raised again behind this handler.
+    return _json({"error": "internal error"}, 500)

@@ -1,0 +1,127 @@
+"""Prometheus metrics: what was asked and answered, and how well the policy, the facts and the certificate are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from webhook import __version__
+from webhook.engine.rule import Stage
+from webhook.server.readiness import Readiness
+from webhook.server.text import printable
+
+# A decision takes some 0.1 ms and the API server gives up after 10 s.
+_BUCKETS = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+_LONGEST_REASON = 128
+
+
+class Metrics:
+    """The metrics of one app, in a registry of its own."""
+
+    def __init__(self, readiness: Readiness) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "floorkeeper_requests",
+            "Admission requests, by the webhook called, operation, kind of object and verdict.",
+            ("webhook", "operation", "kind", "verdict"),
+            registry=self.registry,
+        )
+        self._hits = Counter(
+            "floorkeeper_rule_hits",
+            "Findings, by rule and by what came of them.",
+            ("rule", "severity"),
+            registry=self.registry,
+        )
+        self._exemptions = Counter(
+            "floorkeeper_exemptions",
+            "Objects with findings that an exemption of the policy let through, by its reason.",
+            ("reason",),
+            registry=self.registry,
+        )
+        duration = Histogram(
+            "floorkeeper_request_duration_seconds",
+            "Time from the first byte of a request's body to its answer.",
+            ("webhook",),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._durations = {stage: duration.labels(stage.value) for stage in Stage}
+        # Looking a child up by its labels costs more than counting does.
+        self._children: dict[tuple[str, str, str, str], Counter] = {}
+        self.registry.register(_StateCollector(readiness))
+        ProcessCollector(registry=self.registry)
+
+    def request(self, stage: Stage, operation: str, kind: str, verdict: str, seconds: float) -> None:
+        """Counts one request. `operation` and `kind` come from short lists: a label's values must not grow."""
+        key = (stage.value, operation, kind, verdict)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = self._requests.labels(*key)
+        child.inc()
+        self._durations[stage].observe(seconds)
+
+    def hit(self, rule: str, severity: str) -> None:
+        self._hits.labels(rule, severity).inc()
+
+    def exemption(self, reason: str) -> None:
+        self._exemptions.labels(printable(reason, _LONGEST_REASON)).inc()
+
+    def page(self, accept: str = "") -> tuple[bytes, str]:
+        """The metrics and their content type, in the format that an Accept header asks for."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self.registry), content_type
+
+
+class _StateCollector(Collector):
+    """Reads the state of policy, facts and certificate at the moment of a scrape."""
+
+    def __init__(self, readiness: Readiness) -> None:
+        self._readiness = readiness
+
+    def describe(self) -> list[Metric]:
+        # Without it, registering would collect, and the facts may not be there yet.
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        policies, certificate = self._readiness.policies, self._readiness.certificate
+        yield _gauge("floorkeeper_policy_generation", "Policies that were in force so far.", policies.generation)
+        yield _gauge(
+            "floorkeeper_policy_load_failed",
+            "1 while the policy file's content is broken and the last good one is in force.",
+            bool(policies.error),
+        )
+        yield _gauge(
+            "floorkeeper_certificate_expiry_timestamp_seconds",
+            "When the served certificate expires.",
+            certificate.expires.timestamp(),
+        )
+        yield _gauge(
+            "floorkeeper_certificate_reload_failed",
+            "1 while the certificate's files are broken and the last good pair is served.",
+            bool(certificate.error),
+        )
+        yield _gauge("floorkeeper_ready", "1 while /readyz answers 200.", not self._readiness.reasons())
+        yield InfoMetricFamily("floorkeeper_build", "The version of Floorkeeper.", {"version": __version__})
+        yield from self._facts()
+
+    def _facts(self) -> Iterator[Metric]:
+        age = GaugeMetricFamily(
+            "floorkeeper_facts_age_seconds",
+            "Time since a kind's facts were last known to be current.",
+            labels=("kind",),
+        )
+        known = GaugeMetricFamily("floorkeeper_facts_known", "1 for a kind whose facts are known.", labels=("kind",))
+        for kind, state in sorted(self._readiness.source.states().items()):
+            age.add_metric((kind,), state.age_seconds)
+            known.add_metric((kind,), float(state.known))
+        yield age
+        yield known
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=float(value))

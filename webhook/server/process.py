@@ -1,0 +1,250 @@
+"""`floorkeeper serve`: one process from its settings to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from webhook import __version__
+from webhook.policy import PolicyError, PolicyFile
+from webhook.rules import RULES
+from webhook.server.address import CannotListen, UnknownHost, listen_on, shown
+from webhook.server.app import app
+from webhook.server.certificates import CertificateError, Certificates
+from webhook.server.connection import Connection
+from webhook.server.log import log_to
+from webhook.server.readiness import Readiness
+from webhook.sources.source import Source, SourceError
+
+KEEP_ALIVE_SECONDS = 120
+"""Idle connections are kept longer than the API server's 90 s, or it would write into one that we just closed."""
+
+DRAIN_SECONDS = 3.0
+"""From not ready to no new connections: time for the endpoints to be withdrawn."""
+
+_GRACE_SECONDS = 5  # for answers under way; with the drain and the source's second it stays below 10 s
+_RELOAD_SECONDS = 1.0
+_SOURCE_STOP_SECONDS = 1.0
+
+log = logging.getLogger("floorkeeper.serve")
+
+
+class CannotServe(Exception):
+    """Serving cannot begin. `code` is 2 for what the command line or a file that it names says, else 1."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line says. `source` makes the source of facts; it may raise SourceError."""
+
+    host: str
+    port: int
+    source: Callable[[], Source]
+    source_name: str
+    policy: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    """None, as is `certificate`: a self-signed pair is made."""
+
+    drain_seconds: float = DRAIN_SECONDS
+
+
+def serve(settings: Settings) -> None:
+    """Serves until a signal. Raises CannotServe."""
+    log_to(sys.stderr)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(settings))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # on Windows
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(settings: Settings) -> None:
+    policies = PolicyFile(settings.policy)
+    with _start(PolicyError, 2):
+        policies.load()
+    with _start(CertificateError, 2):
+        certificates = _certificates(settings)
+    with _start(CannotListen, 1), _start(UnknownHost, 2):
+        sockets = listen_on(settings.host, settings.port)
+    with _start(SourceError, 1):
+        source = settings.source()
+        await source.start()
+    readiness = Readiness(policies, source, certificates)
+    try:
+        await _Process(settings, readiness, policies, certificates, sockets).run()
+    finally:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SOURCE_STOP_SECONDS):
+                await source.stop()
+        log.info("stopped")
+
+
+@contextlib.contextmanager
+def _start(error: type[Exception], code: int) -> Iterator[None]:
+    try:
+        yield
+    except error as found:
+        raise CannotServe(str(found), code) from None
+
+
+def _certificates(settings: Settings) -> Certificates:
+    if settings.certificate is None or settings.key is None:
+        return Certificates.self_signed(settings.host)
+    return Certificates.from_files(settings.certificate, settings.key)
+
+
+class _Process:
+    """A server and what runs beside it, until a signal."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        readiness: Readiness,
+        policies: PolicyFile,
+        certificates: Certificates,
+        sockets: Sequence[socket.socket],
+    ) -> None:
+        self._settings = settings
+        self._readiness = readiness
+        self._policies = policies
+        self._certificates = certificates
+        self._sockets = list(sockets)
+        self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled, number)
+        server = _Server(server_config(app(RULES, self._readiness), self._certificates), self._tell_start)
+        serving = asyncio.create_task(server.serve(self._sockets))
+        reloading = asyncio.create_task(self._reload())
+        signalled = asyncio.create_task(self._signals.get())
+        await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
+        if signalled.done():
+            await self._drain(signalled.result(), serving)
+        server.should_exit = True
+        for task in (reloading, signalled):
+            task.cancel()
+        await serving
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if self._readiness.draining:
+            # Once is a request, twice is an order. As a container's first process we cannot die of a signal.
+            os._exit(128 + number)
+        self._readiness.draining = True
+        self._signals.put_nowait(number)
+
+    async def _drain(self, number: signal.Signals, serving: asyncio.Task[None]) -> None:
+        """Not ready any more, and still answering, until nobody sends requests here. A person at a terminal need not
+        wait for that."""
+        seconds = self._settings.drain_seconds if number is signal.SIGTERM else 0.0
+        log.info("shutting down", extra={"fields": {"signal": number.name, "drainSeconds": seconds}})
+        await asyncio.wait({serving}, timeout=seconds)
+
+    def _tell_start(self) -> None:
+        host, policies = self._settings.host, self._policies
+        port = self._sockets[0].getsockname()[1]
+        fields = {
+            "address": f"https://{shown(host, port)}",
+            "source": self._settings.source_name,
+            "policy": str(policies.path or "defaults"),
+            "certificate": str(self._settings.certificate or "self-signed"),
+            "fingerprint": self._certificates.fingerprint,
+            "expires": self._certificates.expires.isoformat(),
+            "version": __version__,
+        }
+        log.info("serving", extra={"fields": fields})
+        self._tell_notes()
+
+    async def _reload(self) -> None:
+        while True:
+            await asyncio.sleep(_RELOAD_SECONDS)
+            try:
+                if await self._certificates.refresh():
+                    self._tell_certificate()
+                error = self._policies.error
+                if await asyncio.to_thread(self._policies.refresh):
+                    log.info("policy reloaded", extra={"fields": {"generation": self._policies.generation}})
+                    self._tell_notes()
+                elif self._policies.error != error:
+                    self._tell_policy_error()
+            except Exception:
+                log.exception("reloading failed")
+
+    def _tell_certificate(self) -> None:
+        fields = {
+            "fingerprint": self._certificates.fingerprint,
+            "expires": self._certificates.expires.isoformat(),
+            "error": self._certificates.error,
+        }
+        if self._certificates.error:
+            log.error("certificate files are broken, the last good pair is served", extra={"fields": fields})
+        else:
+            log.info("certificate reloaded", extra={"fields": fields})
+
+    def _tell_policy_error(self) -> None:
+        fields = {"generation": self._policies.generation, "error": self._policies.error}
+        if self._policies.error:
+            log.error("policy file is broken, the last good policy is in force", extra={"fields": fields})
+        else:
+            log.info("policy file is whole again, and as before", extra={"fields": fields})
+
+    def _tell_notes(self) -> None:
+        for note in self._policies.notes(datetime.now(UTC).date()):
+            log.warning(note)
+
+
+def server_config(built: FastAPI, certificates: Certificates) -> uvicorn.Config:
+    """uvicorn's settings; sockets are passed in when it serves."""
+    return uvicorn.Config(
+        built,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        ssl_context_factory=lambda _config, _default: certificates.context,
+    )
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its own ideas of signals."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._tell_start = started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._tell_start()

@@ -1,0 +1,1 @@
+"""Where facts come from: folders of manifests, or a cluster that is watched."""
