@@ -1,0 +1,183 @@
+"""`floorkeeper serve` as a process, registered on the control plane with the shipped manifests."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.certificate import write_certificate
+from tests.cluster.controlplane import Cluster, until
+
+ROOT = Path(__file__).parents[2]
+POLICY = Path(__file__).parent / "policy.yaml"
+SERVICE = "floorkeeper.floorkeeper-system.svc"
+PORT = 8443
+
+
+def manifests(kubectl: Cluster, address: str, ca_bundle: bytes) -> list[dict[str, Any]]:
+    """manifests/base as shipped, but for the Service, which leads here, and for the CA, which nobody can ship."""
+    objects = list(yaml.safe_load_all(kubectl("kustomize", str(ROOT / "manifests" / "base")).stdout))
+    for value in objects:
+        if value["kind"] == "Service":
+            value["spec"] = {"type": "ExternalName", "externalName": address}
+        for webhook in value.get("webhooks", []):
+            webhook["clientConfig"]["caBundle"] = base64.b64encode(ca_bundle).decode()
+    return objects
+
+
+@dataclass
+class Floorkeeper:
+    cluster: Cluster
+    directory: Path
+    address: str
+    process: subprocess.Popen[bytes] | None = None
+    objects: list[dict[str, Any]] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Starts the process and waits until it is ready."""
+        command = [sys.executable, "-m", "webhook", "serve", "--host", self.address, "--port", str(PORT)]
+        command += ["--policy", str(self.directory / "policy.yaml"), "--kubeconfig", str(self.directory / "kubeconfig")]
+        command += ["--tls-cert", str(self.directory / "tls.crt"), "--tls-key", str(self.directory / "tls.key")]
+        with (self.directory / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
+        until("Floorkeeper is ready", self.ready, 30)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(15)
+            self.process = None
+
+    def ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, (self.directory / "log").read_text()[-4000:]
+        try:
+            return self.get("/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(f"https://{self.address}:{PORT}{path}", verify=False, timeout=5)
+
+    def review(self, path: str, review: dict[str, Any]) -> Any:
+        """The response to a review, sent without the API server in between."""
+        answer = httpx.post(f"https://{self.address}:{PORT}{path}", json=review, verify=False, timeout=10)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["response"]
+
+    def calls(self) -> float:
+        """How many reviews it has answered, of whatever kind."""
+        families = text_string_to_metric_families(self.get("/metrics").text)
+        return sum(
+            sample.value
+            for family in families
+            if family.name == "floorkeeper_requests"
+            for sample in family.samples
+            if sample.name == "floorkeeper_requests_total"
+        )
+
+    def hits(self, rule: str, severity: str) -> float:
+        """How often a rule has spoken with this severity."""
+        families = text_string_to_metric_families(self.get("/metrics").text)
+        labels = {"rule": rule, "severity": severity}
+        return sum(
+            sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == "floorkeeper_rule_hits_total" and sample.labels == labels
+        )
+
+    @contextmanager
+    def policy_replaced(self, text: str) -> Iterator[None]:
+        """Another policy file, in force by the time this returns; the former one is again after it."""
+        file = self.directory / "policy.yaml"
+        former = file.read_text()
+        self._write_policy(file, text)
+        try:
+            yield
+        finally:
+            self._write_policy(file, former)
+
+    def _write_policy(self, file: Path, text: str) -> None:
+        if file.read_text() == text:
+            return
+        generation = self.generation()
+        file.write_text(text)
+        until("the policy is reloaded", lambda: self.generation() > generation, 10)
+
+    def generation(self) -> int:
+        return int(self.get("/readyz").json()["policy"]["generation"])
+
+    def log(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.directory / "log").read_text().splitlines()]
+
+
+def free_address() -> str:
+    """A loopback address on which nobody holds our port, so that two clusters can be tested side by side."""
+    for _ in range(100):
+        # At random, since one that stopped for a moment wants its address back.
+        address = f"127.77.{random.randint(1, 254)}.{random.randint(1, 254)}"
+        with socket.socket() as probe:
+            try:
+                probe.bind((address, PORT))
+            except OSError:
+                continue
+            return address
+    raise AssertionError("no free loopback address")
+
+
+def account_kubeconfig(cluster: Cluster) -> dict[str, Any]:
+    """A kubeconfig with the rights of the shipped ServiceAccount, and no others."""
+    config: dict[str, Any] = yaml.safe_load(cluster.kubeconfig.read_text())
+    token = cluster("create", "token", "floorkeeper", "-n", "floorkeeper-system", "--duration", "2h").stdout.strip()
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+    return config
+
+
+@contextmanager
+def serving(cluster: Cluster, directory: Path) -> Iterator[Floorkeeper]:
+    server = Floorkeeper(cluster, directory, free_address())
+    ca_bundle = write_certificate(directory, SERVICE)
+    (directory / "policy.yaml").write_text(POLICY.read_text())
+    server.objects = manifests(cluster, server.address, ca_bundle)
+    registrations = [value for value in server.objects if value["kind"].endswith("WebhookConfiguration")]
+    cluster.apply(*(value for value in server.objects if value not in registrations))
+    (directory / "kubeconfig").write_text(yaml.safe_dump(account_kubeconfig(cluster)))
+    server.start()
+    cluster.apply(*registrations)
+    try:
+        _wait_until_called(cluster, server)
+        yield server
+    finally:
+        cluster("delete", "-f", "-", "--ignore-not-found", "--wait=false", input=yaml.safe_dump_all(registrations))
+        server.stop()
+        rest = [value for value in server.objects if value not in registrations]
+        cluster("delete", "-f", "-", "--ignore-not-found", "--wait=false", input=yaml.safe_dump_all(rest))
+
+
+def _wait_until_called(cluster: Cluster, server: Floorkeeper) -> None:
+    """The API server notices a new webhook configuration within a second or so, not at once."""
+    name = f"probe-{time.monotonic_ns()}"
+    labels = {"floorkeeper.io/managed": "true"}
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "probe", "namespace": name}}
+    refused = {**quota, "spec": {"hard": {"requests.nvidia.com/gpu": "1"}}}
+    try:
+        until("the API server calls", lambda: cluster.create(refused, "--dry-run=server", check=False).returncode, 20)
+    finally:
+        cluster("delete", "namespace", name, "--wait=false")

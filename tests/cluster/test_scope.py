@@ -1,0 +1,494 @@
+"""Whom the API server asks us about, tried on a real one with a recorder in our place.
+
+The configurations are the shipped ones under another name and for another label than the shipped server's, which may
+serve in the same cluster at the same time.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.certificate import write_certificate
+from tests.cluster.controlplane import Cluster, until
+from tests.cluster.recorder import Recorder
+from tests.cluster.scope_objects import (
+    ASKED_BUT_REFUSED,
+    CALLED,
+    GPU,
+    QUEUE,
+    RESOURCES,
+    SPARED,
+    SPARED_AND_REFUSED,
+    WITH_GPU,
+    Object,
+    amounts,
+    container,
+    deployment,
+    pod,
+    pod_spec,
+)
+from tests.cluster.server import PORT, free_address
+from webhook.engine.policy import Policy
+from webhook.kube.accelerators import accelerators
+from webhook.kube.kinds import Kind
+from webhook.kube.names import QUEUE_LABEL
+from webhook.kube.selector import LabelSelector, Requirement
+from webhook.scope import SYSTEM_NAMESPACES, webhook_configurations
+
+pytestmark = pytest.mark.cluster
+
+BASE = Path(__file__).parents[2] / "manifests" / "base"
+LABEL = "scope.floorkeeper.io/managed"
+MANAGED, UNMANAGED, HOME = "scope-managed", "scope-unmanaged", "scope-recorder"
+"""Namespaces; HOME holds the Service that leads to the recorder."""
+
+ANNOTATION = {"metadata": {"annotations": {"example.com/note": "1"}}}
+
+
+def both(operation: str, resource: str) -> list[str]:
+    return [f"mutate {operation} {resource}", f"validate {operation} {resource}"]
+
+
+class Scope:
+    """The cluster, with the recorder registered in it."""
+
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
+        self.cluster = cluster
+        self.address = free_address()
+        self.certificate = directory
+        self.ca_bundle = base64.b64encode(write_certificate(directory, f"floorkeeper.{HOME}.svc")).decode()
+        self.recorder = Recorder(self.address, PORT, directory)
+
+    def restart(self) -> None:
+        self.recorder = Recorder(self.address, PORT, self.certificate)
+
+    def register(self, name: str, configurations: list[Object]) -> None:
+        for configuration in configurations:
+            configuration["metadata"]["name"] = name
+            for hook in configuration["webhooks"]:
+                hook["clientConfig"]["caBundle"] = self.ca_bundle
+                hook["clientConfig"]["service"]["namespace"] = HOME
+        self.cluster.apply(*configurations)
+
+    def unregister(self, name: str) -> None:
+        kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
+        self.cluster("delete", kinds, name, "--ignore-not-found")
+
+    def make_namespace(self, name: str, **labels: str) -> None:
+        self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+
+    def post(self, value: Object, namespace: str, dry_run: bool = True) -> subprocess.CompletedProcess[str]:
+        """The JSON as it is: kubectl's own validation would refuse half of the odd objects."""
+        version = value["apiVersion"]
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        path = f"{root}/namespaces/{namespace}/{RESOURCES[value['kind']]}{'?dryRun=All' if dry_run else ''}"
+        return self.cluster("create", "--raw", path, "-f", "-", input=json.dumps(value), check=False)
+
+    def create(self, value: Object, namespace: str = MANAGED) -> None:
+        answer = self.post(value, namespace, dry_run=False)
+        assert answer.returncode == 0, answer.stderr
+
+    def patch(self, target: str, body: object, *more: str, kind: str = "merge") -> None:
+        self.cluster("patch", target, "-n", MANAGED, f"--type={kind}", "-p", json.dumps(body), *more)
+
+    def asked(self, name: str | None = None) -> list[str]:
+        """What was asked since the last time, about objects in MANAGED."""
+        calls = self.recorder.calls(MANAGED, name)
+        self.recorder.clear()
+        return calls
+
+    def asked_at_least_once(self, name: str) -> list[str]:
+        """The API server asks again when a patch meets a controller's status write."""
+        return sorted(set(self.asked(name)))
+
+    def pods(self, app: str) -> list[Object]:
+        return self.cluster.items("pods", "-n", MANAGED, "-l", f"app={app}")
+
+    def wait_until_called(self) -> None:
+        """The API server learns of configurations by watching, of each kind by itself."""
+
+        def called() -> bool:
+            self.recorder.clear()
+            self.post(CALLED["gpu-pod"], MANAGED)
+            return self.recorder.calls(MANAGED) == both("CREATE", "pods")
+
+        until("both doors are asked", called, 30)
+        self.recorder.clear()
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scope]:
+    scope = Scope(cluster, tmp_path_factory.mktemp("recorder"))
+    try:
+        scope.make_namespace(HOME)
+        scope.make_namespace(UNMANAGED)
+        scope.make_namespace(MANAGED, **{LABEL: "true"})
+        service = {"type": "ExternalName", "externalName": scope.address}
+        metadata = {"name": "floorkeeper", "namespace": HOME}
+        cluster.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service})
+        for owner in OWNERS:
+            scope.create(owner)
+        scope.register("floorkeeper-scope", webhook_configurations(Policy(LabelSelector(((LABEL, "true"),)))))
+        scope.wait_until_called()
+        yield scope
+    finally:
+        scope.unregister("floorkeeper-scope")
+        scope.recorder.stop()
+        cluster("delete", "namespace", MANAGED, UNMANAGED, HOME, "--ignore-not-found", "--wait=false")
+
+
+@pytest.fixture
+def scope(installed: Scope) -> Scope:
+    installed.recorder.clear()
+    return installed
+
+
+# Kueue's webhooks look up the owners of a Pod.
+OWNERS: list[Object] = [
+    {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "owner"},
+        "spec": {"suspend": True, "template": {"spec": pod_spec(restartPolicy="Never")}},
+    },
+    {**CALLED["gpu-replicaset"], "metadata": {"name": "owner"}},
+]
+
+
+def test_what_is_stored_is_what_is_shipped(cluster: Cluster) -> None:
+    """No field is filled in by the API server, so GitOps tools see no drift."""
+    for configuration in yaml.safe_load_all((BASE / "webhooks.yaml").read_text()):
+        configuration["metadata"]["name"] = "floorkeeper-dry"
+        stored = json.loads(cluster.create(configuration, "--dry-run=server", "-o", "json").stdout)
+        assert stored["webhooks"] == configuration["webhooks"]
+    service = yaml.safe_load((BASE / "service.yaml").read_text())
+    service["metadata"] |= {"name": "floorkeeper-dry", "namespace": "default"}
+    stored = json.loads(cluster.create(service, "--dry-run=server", "-o", "json").stdout)
+    allocated = ("clusterIP", "clusterIPs", "ipFamilies")
+    assert {key: value for key, value in stored["spec"].items() if key not in allocated} == service["spec"]
+
+
+@pytest.mark.parametrize("case", CALLED)
+def test_called(scope: Scope, case: str) -> None:
+    answer = scope.post(CALLED[case], MANAGED)
+    assert answer.returncode == 0, answer.stderr
+    assert scope.asked() == both("CREATE", RESOURCES[CALLED[case]["kind"]])
+
+
+@pytest.mark.parametrize("case", ASKED_BUT_REFUSED)
+def test_asked_before_others_refuse(scope: Scope, case: str) -> None:
+    assert scope.post(ASKED_BUT_REFUSED[case], MANAGED).returncode != 0
+    assert "mutate CREATE deployments" in scope.asked()
+
+
+@pytest.mark.parametrize("case", SPARED)
+def test_spared(scope: Scope, case: str) -> None:
+    answer = scope.post(SPARED[case], MANAGED)
+    assert answer.returncode == 0, answer.stderr
+    assert scope.asked() == []
+
+
+@pytest.mark.parametrize("case", SPARED_AND_REFUSED)
+def test_spared_and_refused_by_others(scope: Scope, case: str) -> None:
+    refusal = scope.post(SPARED_AND_REFUSED[case], MANAGED).stderr
+    assert "is invalid" in refusal or ".kb.io" in refusal, refusal
+    assert scope.asked() == []
+
+
+def test_unmanaged_namespace(scope: Scope) -> None:
+    for case in ("gpu", "gpu-pod", "label-on-object", "runtime-class"):
+        assert scope.post(CALLED[case], UNMANAGED).returncode == 0
+    for value in (quota("x"), local_queue("default")):
+        assert scope.post(value, UNMANAGED).returncode == 0
+    assert scope.recorder.calls(UNMANAGED) == []
+
+
+def test_system_namespaces_with_the_managed_label(scope: Scope) -> None:
+    made = [name for name in SYSTEM_NAMESPACES if scope.cluster.get("namespace", name) is None]
+    for name in made:
+        scope.make_namespace(name)
+    scope.cluster("label", "namespace", *SYSTEM_NAMESPACES, f"{LABEL}=true")
+    try:
+        # The copies that the API server selects by follow within moments.
+        time.sleep(1)
+        for name in SYSTEM_NAMESPACES:
+            for value in (CALLED["gpu"], quota("x"), local_queue("default")):
+                assert scope.post(value, name).returncode == 0
+            assert scope.recorder.calls(name) == []
+    finally:
+        scope.cluster("label", "namespace", *SYSTEM_NAMESPACES, f"{LABEL}-")
+        if made:
+            scope.cluster("delete", "namespace", *made, "--wait=false")
+
+
+def test_updates_of_a_gpu_deployment(scope: Scope) -> None:
+    scope.create(deployment(WITH_GPU, metadata={"name": "updated"}, labels=QUEUE))
+    assert scope.asked("updated") == both("CREATE", "deployments")
+    for body in (
+        ANNOTATION,
+        {"spec": {"minReadySeconds": 1}},
+        {"spec": {"template": {"metadata": {"labels": {QUEUE_LABEL: None}}}}},
+        {"spec": {"template": {"spec": {"containers": [container()]}}}},
+    ):
+        scope.patch("deployment/updated", body)
+        assert scope.asked_at_least_once("updated") == both("UPDATE", "deployments")
+    # By now neither what it is nor what it was has a GPU.
+    scope.patch("deployment/updated", {"spec": {"minReadySeconds": 2}})
+    assert scope.asked() == []
+
+
+def test_a_label_taken_from_what_has_no_gpu(scope: Scope) -> None:
+    scope.create(deployment(metadata={"name": "opted-out"}, labels=QUEUE))
+    scope.recorder.clear()
+    scope.patch("deployment/opted-out", {"spec": {"template": {"metadata": {"labels": {QUEUE_LABEL: None}}}}})
+    assert scope.asked_at_least_once("opted-out") == both("UPDATE", "deployments")
+
+
+def test_updates_of_a_gateway(scope: Scope) -> None:
+    scope.create(deployment(metadata={"name": "gateway"}))
+    scope.patch("deployment/gateway", ANNOTATION)
+    scope.patch("deployment/gateway", {"spec": {"template": {"metadata": {"labels": {"changed": "yes"}}}}})
+    assert scope.asked() == []
+    scope.patch("deployment/gateway", {"spec": {"template": {"spec": {"containers": [container(**GPU)]}}}})
+    assert scope.asked_at_least_once("gateway") == both("UPDATE", "deployments")
+
+
+def test_subresources_and_pods_that_exist(scope: Scope) -> None:
+    scope.create(deployment(WITH_GPU, metadata={"name": "scaled"}))
+    scope.create(pod("debugged", container(**GPU)))
+    scope.recorder.clear()
+    scope.cluster("scale", "deployment/scaled", "-n", MANAGED, "--replicas=0")
+    scope.patch("deployment/scaled", {"status": {"conditions": []}}, "--subresource=status")
+    debugger = {"name": "debugger", "image": "x", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+    ephemeral = {"spec": {"ephemeralContainers": [debugger]}}
+    scope.patch("pod/debugged", ephemeral, "--subresource=ephemeralcontainers", kind="strategic")
+    scope.patch("pod/debugged", {"status": {"message": "x"}}, "--subresource=status")
+    scope.patch("pod/debugged", ANNOTATION)
+    scope.patch("pod/debugged", {"spec": {"containers": [{"name": "main", "image": "y"}]}}, kind="strategic")
+    scope.cluster("delete", "pod", "debugged", "-n", MANAGED, "--now", "--wait=false")
+    assert scope.asked() == []
+
+
+def rolling(name: str, replicas: int) -> Object:
+    value = copy.deepcopy(deployment(WITH_GPU, metadata={"name": name}, replicas=replicas))
+    value["spec"]["selector"] = {"matchLabels": {"app": name}}
+    value["spec"]["template"]["metadata"]["labels"] = {"app": name}
+    return value
+
+
+def test_what_a_deployment_makes_is_not_judged_again(scope: Scope) -> None:
+    scope.create(rolling("parent", 1))
+    until("there is a pod", lambda: len(scope.pods("parent")) == 1)
+    scope.cluster("scale", "deployment/parent", "-n", MANAGED, "--replicas=3")
+    until("there are three pods", lambda: len(scope.pods("parent")) == 3)
+    assert scope.asked() == both("CREATE", "deployments")
+    scope.cluster("delete", "deployment/parent", "-n", MANAGED, "--cascade=foreground", "--timeout=60s")
+    until("the pods are gone", lambda: not scope.pods("parent"))
+    assert scope.asked() == []
+
+
+def test_an_orphan_is_a_top_object(scope: Scope) -> None:
+    scope.create(rolling("orphaned", 0))
+
+    def replica_sets() -> list[Object]:
+        return scope.cluster.items("replicasets", "-n", MANAGED, "-l", "app=orphaned")
+
+    [made] = until("there is a ReplicaSet", replica_sets)
+    scope.recorder.clear()
+    scope.cluster("delete", "deployment/orphaned", "-n", MANAGED, "--cascade=orphan", "--timeout=60s")
+    [orphan] = replica_sets()
+    assert "ownerReferences" not in orphan["metadata"]
+    assert scope.asked_at_least_once(made["metadata"]["name"]) == both("UPDATE", "replicasets")
+
+
+@pytest.mark.parametrize("kind", ["deployment", "resourcequota"])
+def test_finalizers_of_what_is_being_deleted(scope: Scope, kind: str) -> None:
+    held = {"name": "held", "finalizers": ["example.com/hold"]}
+    scope.create(deployment(WITH_GPU, metadata=held) if kind == "deployment" else {**quota("held"), "metadata": held})
+    scope.cluster("delete", kind, "held", "-n", MANAGED, "--wait=false")
+    scope.recorder.clear()
+    scope.patch(f"{kind}/held", {"metadata": {"finalizers": None}})
+    until("it is gone", lambda: scope.cluster.get(kind, "held", "-n", MANAGED) is None)
+    assert scope.asked() == []
+
+
+def quota(name: str) -> Object:
+    metadata = {"name": name}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"pods": "100"}}}
+
+
+def test_resource_quotas(scope: Scope) -> None:
+    scope.create(quota("counted"))
+    until("its use is counted", lambda: scope.cluster.get("resourcequota", "counted", "-n", MANAGED)["status"])
+    assert scope.asked() == ["validate CREATE resourcequotas"]
+    scope.patch("resourcequota/counted", ANNOTATION)
+    assert scope.asked() == []
+    scope.patch("resourcequota/counted", {"spec": {"hard": {"requests.nvidia.com/gpu": "10"}}})
+    assert scope.asked_at_least_once("counted") == ["validate UPDATE resourcequotas"]
+    scope.cluster("delete", "resourcequota", "counted", "-n", MANAGED)
+    assert scope.asked() == []
+
+
+def local_queue(name: str, version: str = "v1beta2") -> Object:
+    kind = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "LocalQueue"}
+    return {**kind, "metadata": {"name": name}, "spec": {"clusterQueue": "cq"}}
+
+
+def test_local_queues(scope: Scope) -> None:
+    for version in ("v1beta1", "v1beta2"):
+        assert scope.post(local_queue("default", version), MANAGED).returncode == 0
+        assert scope.post(local_queue("model-a", version), MANAGED).returncode == 0
+        assert scope.asked() == ["validate CREATE localqueues"]
+    scope.create(local_queue("default"))
+    scope.recorder.clear()
+    scope.patch("localqueue/default", {"spec": {"stopPolicy": "Hold"}})
+    scope.cluster("delete", "localqueue", "default", "-n", MANAGED)
+    assert scope.asked() == []
+
+
+def namespace_steps(scope: Scope, name: str, *labels: Object) -> list[list[str]]:
+    """What is asked when a namespace is made with the first labels, changed to the others, annotated and deleted."""
+    value: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels[0]}}
+    changes: list[Object] = [*({"metadata": {"labels": entry}} for entry in labels[1:]), ANNOTATION]
+    scope.cluster.create(value)
+    seen = [scope.recorder.calls(name)]
+    for change in changes:
+        scope.recorder.clear()
+        scope.cluster("patch", "namespace", name, "--type=merge", "-p", json.dumps(change))
+        seen.append(scope.recorder.calls(name))
+    scope.recorder.clear()
+    scope.cluster("delete", "namespace", name, "--wait=false")
+    return seen
+
+
+def test_namespaces(scope: Scope) -> None:
+    managed, refused, unmanaged = {LABEL: "true"}, {LABEL: "false"}, {LABEL: None}
+    create, update = ["validate CREATE namespaces"], ["validate UPDATE namespaces"]
+    assert namespace_steps(scope, "scope-later", {}, managed, refused) == [[], update, [], []]
+    assert namespace_steps(scope, "scope-again", refused, managed, unmanaged) == [[], update, [], []]
+    assert namespace_steps(scope, "scope-at-once", managed, {"team": "a"}) == [create, [], []]
+    names = ("scope-later", "scope-again", "scope-at-once")
+    until("they are gone", lambda: not any(scope.cluster.get("namespace", name) for name in names))
+    assert [scope.recorder.calls(name) for name in names] == [[], [], []]
+
+
+def test_another_policy_and_a_further_row(scope: Scope) -> None:
+    """A custom resource may hold anything where a pod template is looked for, and is never refused for it."""
+    selector = LabelSelector(
+        (("scope/team", "a"),),
+        (
+            Requirement("tier", "In", frozenset({"gold", "silver"})),
+            Requirement("frozen", "NotIn", frozenset({"yes"})),
+            Requirement("owner", "Exists"),
+            Requirement("old", "DoesNotExist"),
+        ),
+    )
+    policy = Policy(selector, accelerators(("example.com/npu", 'odd"\\name*'), {}))
+    row = Kind("floorkeeper.example", "Widget", "widgets", templates=(("spec", "pods", 0), ("spec", "head")),
+               selector=("spec", "selector"))  # fmt: skip
+    scope.cluster.apply(WIDGETS)
+    scope.cluster("wait", "--for=condition=Established", "crd/widgets.floorkeeper.example", "--timeout=30s")
+    labels = {"scope/team": "a", "tier": "gold", "owner": "me"}
+    try:
+        scope.register("floorkeeper-scope-widgets", webhook_configurations(policy, [row]))
+        scope.make_namespace("scope-widgets", **labels)
+
+        def asked(spec: object) -> list[str]:
+            widget = {"apiVersion": "floorkeeper.example/v1", "kind": "Widget", "metadata": {"name": "x"}, "spec": spec}
+            scope.recorder.clear()
+            answer = scope.post(widget, "scope-widgets")
+            assert answer.returncode == 0, answer.stderr
+            return scope.recorder.calls("scope-widgets")
+
+        npu = {"spec": pod_spec(container(**amounts(limits={"example.com/npu": 1})))}
+        called = both("CREATE", "widgets")
+        until("widgets are asked about", lambda: asked({"head": npu}) == called, 30)
+        assert asked({"pods": [npu]}) == called
+        assert asked({"pods": [{"metadata": {"labels": QUEUE}}]}) == called
+        assert asked({"selector": {"matchLabels": QUEUE}}) == called
+        assert asked({"pods": [{"spec": WITH_GPU}]}) == []
+        for odd in ODD:
+            assert asked({"pods": [odd], "head": odd, "selector": odd}) == []
+            assert asked({"pods": odd}) == asked({"selector": {"matchLabels": odd, "matchExpressions": odd}}) == []
+        assert asked(None) == asked("text") == asked(5) == []
+
+        seen = namespace_steps(scope, "scope-old", labels | {"old": "x"}, {"old": None}, {"frozen": "yes"})
+        assert seen == [[], ["validate UPDATE namespaces"], [], []]
+    finally:
+        scope.unregister("floorkeeper-scope-widgets")
+        scope.cluster("delete", "crd", "widgets.floorkeeper.example", "--wait=false")
+        scope.cluster("delete", "namespace", "scope-widgets", "--ignore-not-found", "--wait=false")
+
+
+WIDGETS: Object = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.floorkeeper.example"},
+    "spec": {
+        "group": "floorkeeper.example",
+        "names": {"kind": "Widget", "plural": "widgets"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+ODD: list[Any] = [
+    None,
+    1,
+    "text",
+    {},
+    {"metadata": None, "spec": None},
+    {"metadata": {"labels": None}, "spec": {"containers": None, "volumes": None, "runtimeClassName": None}},
+    {"metadata": {"labels": "text"}, "spec": "text"},
+    {"spec": {"containers": "text", "initContainers": {"a": 1}, "volumes": 5, "runtimeClassName": 5}},
+    {"spec": {"containers": [None, 1, "text", {}], "volumes": [None, "text", {"hostPath": None}]}},
+    {"spec": {"containers": [{"resources": None, "env": None}, {"resources": "text", "env": "text"}]}},
+    {"spec": {"containers": [{"resources": {"limits": None, "requests": [1]}, "env": [None, 1, {"name": None}]}]}},
+    {"spec": {"volumes": [{"hostPath": "text"}, {"hostPath": {"path": None}}, {"hostPath": {"path": 5}}]}},
+]
+
+
+def test_while_nobody_answers_nothing_else_is_affected(scope: Scope) -> None:
+    scope.create(rolling("survivor", 1))
+    scope.create(deployment(metadata={"name": "plain"}))
+    scope.make_namespace("scope-doomed", **{LABEL: "true"})
+    scope.create(rolling("doomed", 1), "scope-doomed")
+    scope.create(quota("doomed"), "scope-doomed")
+    scope.recorder.stop()
+    try:
+        for value in (CALLED["gpu"], CALLED["gpu-pod"], quota("refused")):
+            assert "failed calling webhook" in scope.post(value, MANAGED).stderr
+        for case, value in SPARED.items():
+            answer = scope.post(value, MANAGED)
+            assert answer.returncode == 0, (case, answer.stderr)
+        for namespace in (UNMANAGED, "kube-system", "kueue-system"):
+            assert scope.post(CALLED["gpu"], namespace).returncode == 0
+        assert scope.post(local_queue("default"), MANAGED).returncode == 0
+        scope.patch("deployment/plain", ANNOTATION)
+        scope.cluster("scale", "deployment/survivor", "-n", MANAGED, "--replicas=2")
+        (first, _) = until("it scales", lambda: found if len(found := scope.pods("survivor")) == 2 else [])
+        scope.patch(f"pod/{first['metadata']['name']}", ANNOTATION)
+        scope.cluster("annotate", "nodes", "--all", "example.com/note=1", "--overwrite")
+        scope.cluster("create", "namespace", "scope-late")
+        scope.cluster("label", "namespace", "scope-late", f"{LABEL}=true")
+        scope.cluster("delete", "deployment/survivor", "-n", MANAGED, "--cascade=foreground", "--timeout=50s")
+        scope.cluster("delete", "namespace", "scope-late", "scope-doomed", "--timeout=50s")
+    finally:
+        scope.restart()
+    scope.wait_until_called()
