@@ -1,8 +1,9 @@
 """Every accelerator is requested explicitly, with equal and whole requests and limits.
 
-The request is what Kueue accounts against quota, and what its floors are made of. A Pod whose two sides differ is
-refused by the API server only when a controller creates it, deep inside a log; inside a custom resource nobody says
-it before. And a queued workload that requests no accelerator at all is admitted for free.
+The request is what Kueue accounts against quota, and what its floors are made of. A limit without its request stands in
+a pod template unseen. Two sides that differ are refused by the API server itself in the kinds that it knows; inside a
+custom resource nobody says it before a controller creates the Pod, deep inside a log. And a queued workload that
+requests no accelerator at all is admitted for free.
 
 With the policy's `gpuRequests: fill`, a missing request is written from the limit. The API server does the same for a
 Pod, so a Pod with a limit alone is right when it gets here.

@@ -1,0 +1,155 @@
+"""The README's generated parts: `scripts/readme` writes them anew, and a test holds them to what is so."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from scripts.quickstart.server import Client
+from webhook.report import rule_pages, rule_table
+from webhook.rules import RULES
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+
+SHOWN = ("01-model-a.yaml", "03-gateway.yaml", "04-limit-only.yaml", "06-resource-quota.yaml")
+"""The examples whose outcomes the README shows; of the others it names the verdict."""
+
+_PART = re.compile(r"<!-- generated: (?P<name>[a-z-]+) -->\n(?P<text>.*?)<!-- end: (?P=name) -->", re.DOTALL)
+_HEADLINE = re.compile(r"^(\w+) ── \S*/(\S+) ", re.MULTILINE)
+_SUMMARY = re.compile(r"^\d+ examples: ", re.MULTILINE)
+_METRIC = re.compile(r"^# HELP (floorkeeper_\w+) (.+)\n# TYPE \w+ (\w+)$", re.MULTILINE)
+_CREATED = "_created"  # of every counter, prometheus-client also tells when it began
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one `scripts/run` showed, and what could be read from its server meanwhile."""
+
+    output: str
+    metrics: str
+    exit_code: int
+
+
+def run_quickstart() -> Run:
+    """Runs it on a free port, up to the point where it waits for Ctrl-C, and then presses that."""
+    command = [sys.executable, "-m", "scripts.quickstart", "--port=0"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8") as process:
+        assert process.stdout is not None
+        lines = []
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                if line.rstrip().endswith("/metrics"):
+                    break
+            metrics = _read_metrics(lines[-1])
+        finally:
+            process.send_signal(signal.SIGINT)
+            lines += process.stdout
+    return Run("".join(lines), metrics, process.returncode)
+
+
+def _read_metrics(command: str) -> str:
+    """What the curl command that was printed would answer."""
+    words = command.split()
+    client = Client(int(words[-1].rpartition(":")[2].partition("/")[0]), Path(words[words.index("--cacert") + 1]))
+    try:
+        return client.get("/metrics")[1].decode()
+    finally:
+        client.close()
+
+
+def parts(run: Run) -> dict[str, str]:
+    """Every generated part by its name, in Markdown."""
+    return {
+        "quick-start": f"```diff\n$ ./scripts/run\n{shortened(with_fixed_names(run.output)).rstrip()}\n```\n",
+        "rule-table": f"{rule_table(RULES)}\n",
+        "rule-pages": f"{rule_pages(RULES)}\n",
+        "serve-help": f"```console\n$ floorkeeper serve --help\n{_help('serve')}\n```\n",
+        "metrics": f"{metrics_table(run.metrics)}\n",
+    }
+
+
+def with_fixed_names(output: str) -> str:
+    """The output with the port and the folder that it would have had on a good day."""
+    output = re.sub(r"https://127\.0\.0\.1:\d+", "https://127.0.0.1:8443", output)
+    return re.sub(r"\S+/floorkeeper-\w+/", "/tmp/floorkeeper-5kq1x0ab/", output)
+
+
+def shortened(output: str) -> str:
+    """The output with the outcomes of most examples cut down to a line that says so."""
+    starts = [match.start() for match in _HEADLINE.finditer(output)]
+    end = _SUMMARY.search(output, starts[-1])
+    assert end is not None
+    blocks = [output[start:stop] for start, stop in zip(starts, [*starts[1:], end.start()], strict=True)]
+    return output[: starts[0]] + "".join(_shortened(blocks)) + output[end.start() :]
+
+
+def _shortened(blocks: list[str]) -> Iterator[str]:
+    """The blocks, with a line for each run of blocks that are left out for one verdict."""
+    for (word, is_shown), group in groupby(blocks, _kind_of):
+        run = list(group)
+        if is_shown:
+            yield from run
+        else:
+            names = [_HEADLINE.findall(block)[0][1].removesuffix(".yaml") for block in run]
+            yield f"[… shortened: {', '.join(names)}: {word}]\n\n"
+
+
+def _kind_of(block: str) -> tuple[str, bool]:
+    word, name = _HEADLINE.findall(block)[0]
+    return word, name in SHOWN
+
+
+def metrics_table(page: str) -> str:
+    """The metrics of our own, from a page of them."""
+    found = [entry for entry in _METRIC.findall(page) if not entry[0].endswith(_CREATED)]
+    return "\n".join(
+        ["| metric | type | what it is |", "| --- | --- | --- |"]
+        + [f"| `{name}` | {kind} | {text} |" for name, text, kind in found]
+    )
+
+
+def _help(command: str) -> str:
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "dumb"}
+    result = subprocess.run(
+        [sys.executable, "-m", "webhook", command, "--help"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    return result.stdout.rstrip()
+
+
+def parts_of(text: str) -> dict[str, str]:
+    """The parts that a README holds now, by name."""
+    return {match["name"]: match["text"] for match in _PART.finditer(text)}
+
+
+def with_parts(text: str, new: Mapping[str, str]) -> str:
+    """The README with these parts in place of those that it holds. Raises KeyError for a name that is not made."""
+    return _PART.sub(
+        lambda match: f"<!-- generated: {match['name']} -->\n{new[match['name']]}<!-- end: {match['name']} -->", text
+    )
+
+
+def main() -> int:
+    """Writes the README anew."""
+    before = README.read_text(encoding="utf-8")
+    after = with_parts(before, parts(run_quickstart()))
+    README.write_text(after, encoding="utf-8")
+    print(f"{README.name}: {'as it was' if after == before else 'written anew'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""The README says what is so: its generated parts are what is generated, and the rest can be checked too."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from scripts.quickstart.readme import README, ROOT, parts, parts_of, run_quickstart, with_parts
+from webhook.engine.policy import Policy
+from webhook.policy import parse_policy
+from webhook.rules import RULES
+
+TEXT = README.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    return parts(run_quickstart())
+
+
+def test_every_part_is_there(made: dict[str, str]) -> None:
+    assert sorted(parts_of(TEXT)) == sorted(made)
+    assert TEXT.count("<!-- generated: ") == TEXT.count("<!-- end: ") == len(made)
+
+
+@pytest.mark.parametrize("name", sorted(parts_of(TEXT)))
+def test_part_is_what_is_generated(made: dict[str, str], name: str) -> None:
+    assert parts_of(TEXT)[name] == made[name], "run ./scripts/readme"
+
+
+def test_writing_anew_changes_nothing_else() -> None:
+    text = "a\n<!-- generated: x -->\nold\n<!-- end: x -->\nb\n"
+    assert with_parts(text, {"x": "new\n"}) == "a\n<!-- generated: x -->\nnew\n<!-- end: x -->\nb\n"
+    with pytest.raises(KeyError):
+        with_parts(text, {})
+
+
+def test_policy_shows_the_defaults() -> None:
+    match = re.search(r"```yaml\n(apiVersion: floorkeeper.*?)```", TEXT, re.DOTALL)
+    assert match is not None
+    shown = parse_policy(match[1], "README.md")
+    assert shown.queues
+    assert shown.rules
+    assert shown.exemptions
+    assert replace(shown, queues=(), rules={}, exemptions=()) == Policy()
+    assert set(shown.rules) <= {rule.id for rule in RULES}
+
+
+def test_links_lead_somewhere() -> None:
+    anchors = {
+        re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.+)$", TEXT, re.MULTILINE)
+    }
+    targets = re.findall(r"\]\(([^)]+)\)", TEXT)
+    assert {target[1:] for target in targets if target.startswith("#")} <= anchors
+    assert {rule.id for rule in RULES} <= anchors
+    for target in targets:
+        if not target.startswith(("#", "https://")):
+            assert (ROOT / target).exists(), target
+
+
+def test_files_exist() -> None:
+    for name in re.findall(r"(?:\./)?((?:scripts|webhook|tests|manifests)/[\w./-]*\w)", TEXT):
+        assert (ROOT / name).exists(), name
+
+
+def test_pages_hold_no_accidental_markdown() -> None:
+    for rule in RULES:
+        prose = re.sub(r"`[^`]*`", "", rule.page)
+        assert not re.search(r"[*<>|]|^#|^ {4}|^[-+] ", prose, re.MULTILINE), rule.id
