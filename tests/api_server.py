@@ -1,0 +1,305 @@
+"""A small API server on loopback: lists, watches, and the faults that a real one cannot be made to show."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import yaml
+
+Object = dict[str, Any]
+
+_KINDS = {
+    "namespaces": ("v1", "Namespace"),
+    "resourcequotas": ("v1", "ResourceQuota"),
+    "pods": ("v1", "Pod"),
+    "deployments": ("apps/v1", "Deployment"),
+    "statefulsets": ("apps/v1", "StatefulSet"),
+    "localqueues": ("kueue.x-k8s.io/v1beta2", "LocalQueue"),
+    "clusterqueues": ("kueue.x-k8s.io/v1beta2", "ClusterQueue"),
+}
+RESOURCES = {kind: resource for resource, (_, kind) in _KINDS.items()}
+KUEUE = "kueue.x-k8s.io"
+
+
+@dataclass(frozen=True)
+class Request:
+    verb: str
+    """list, watch, get or discover."""
+
+    resource: str
+    namespace: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    at: float
+
+
+class Answering(BaseHTTPRequestHandler):
+    """One request. A fault gets it and answers as it likes."""
+
+    protocol_version = "HTTP/1.1"
+    server: _Server
+    asked: Request
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.server.api.answer(self)
+
+    def send(self, code: int, value: Any, **headers: str) -> None:
+        body = value if isinstance(value, bytes) else json.dumps(value).encode()
+        self.send_response(code)
+        for name, text in {"Content-Type": "application/json", **headers}.items():
+            self.send_header(name.replace("_", "-"), text)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def status(self, code: int, reason: str = "", message: str = "", **headers: str) -> None:
+        self.send(code, status(code, reason, message), **headers)
+
+    def begin(self) -> None:
+        """The head of a stream; `say` and `end` follow."""
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+
+    def say(self, data: bytes) -> None:
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        self.wfile.flush()
+
+    def event(self, kind: str, value: Object) -> None:
+        self.say(json.dumps({"type": kind, "object": value}).encode() + b"\n")
+
+    def end(self) -> None:
+        self.say(b"")
+
+    def hang(self) -> None:
+        """Nothing more, for ever."""
+        self.server.api.closing.wait(30)
+        self.close_connection = True
+
+    def cut(self) -> None:
+        """The connection is gone, in the middle of whatever was said."""
+        self.close_connection = True
+
+
+Fault = Callable[[Answering], None]
+
+
+def status(code: int, reason: str = "", message: str = "") -> Object:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message,
+    }
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    api: ApiServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away is what half of these tests are about."""
+
+
+@dataclass
+class ApiServer:
+    """Holds objects by resource, namespace and name, and the events that made them what they are."""
+
+    port: int = 0
+    objects: dict[str, dict[tuple[str, str], Object]] = field(default_factory=lambda: defaultdict(dict))
+    events: dict[str, list[tuple[int, str, Object]]] = field(default_factory=lambda: defaultdict(list))
+    version: int = 100
+    oldest: int = 0
+    """Watches from before this version have expired."""
+
+    bookmark_seconds: float = 0.2
+    kueue_versions: tuple[str, ...] = ("v1beta1", "v1beta2")
+    """Served; none: Kueue is not installed."""
+
+    forbidden: set[tuple[str, str]] = field(default_factory=set)
+    """(verb, resource)."""
+
+    tokens: set[str] = field(default_factory=lambda: {"secret"})
+    requests: list[Request] = field(default_factory=list)
+    faults: dict[tuple[str, str], deque[Fault]] = field(default_factory=lambda: defaultdict(deque))
+    """What the next requests of a verb to a resource get instead of an answer, one each."""
+
+    def __post_init__(self) -> None:
+        self.changed = threading.Condition()
+        self.closing = threading.Event()
+        self.epoch = 0
+
+    # For tests
+
+    def put(self, value: Object) -> None:
+        resource = RESOURCES[value["kind"]]
+        metadata = value["metadata"]
+        key = (metadata.get("namespace", ""), metadata["name"])
+        with self.changed:
+            self.version += 1
+            stored = {**value, "metadata": {**metadata, "resourceVersion": str(self.version)}}
+            event = "MODIFIED" if key in self.objects[resource] else "ADDED"
+            self.objects[resource][key] = stored
+            self.events[resource].append((self.version, event, stored))
+            self.changed.notify_all()
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        resource = RESOURCES[kind]
+        with self.changed:
+            self.version += 1
+            value = self.objects[resource].pop((namespace, name))
+            stored = {**value, "metadata": {**value["metadata"], "resourceVersion": str(self.version)}}
+            self.events[resource].append((self.version, "DELETED", stored))
+            self.changed.notify_all()
+
+    def compact(self) -> None:
+        """Forgets every event, as etcd does after five minutes: a watch from an older version has expired."""
+        with self.changed:
+            self.version += 1
+            self.oldest = self.version
+            self.events.clear()
+
+    def end_watches(self) -> None:
+        """As the API server does when it shuts down."""
+        with self.changed:
+            self.epoch += 1
+            self.changed.notify_all()
+
+    def asked(self, verb: str, resource: str) -> list[Request]:
+        return [each for each in self.requests if (each.verb, each.resource) == (verb, resource)]
+
+    def kubeconfig(self, directory: Path, user: Object | None = None) -> Path:
+        path = directory / "kubeconfig"
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "here",
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+            "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "users": [{"name": "me", "user": user or {"token": "secret"}}],
+        }
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+    # Serving
+
+    @contextmanager
+    def running(self) -> Iterator[ApiServer]:
+        self.closing.clear()
+        server = _Server(("127.0.0.1", self.port), Answering)
+        server.api = self
+        self.port = server.server_address[1]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.closing.set()
+            with self.changed:
+                self.changed.notify_all()
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+    def answer(self, to: Answering) -> None:
+        parts = urlsplit(to.path)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        steps = parts.path.strip("/").split("/")
+        steps = steps[2:] if steps[0] == "api" else steps[3:]
+        namespace = name = ""
+        if len(steps) == 3 and steps[0] == "namespaces":
+            _, namespace, resource = steps
+        elif len(steps) == 2:
+            resource, name = steps
+        else:
+            resource = steps[0] if steps else KUEUE
+        verb = "discover" if not steps else "get" if name else "watch" if query.get("watch") else "list"
+        to.asked = Request(verb, resource, namespace, parts.path, query, dict(to.headers.items()), time.monotonic())
+        self.requests.append(to.asked)
+        token = to.headers.get("authorization", "").removeprefix("Bearer ")
+        queue = self.faults[verb, resource]
+        if queue:
+            queue.popleft()(to)
+        elif token not in self.tokens:
+            to.status(401, "Unauthorized", "Unauthorized")
+        elif (verb, resource) in self.forbidden:
+            to.status(403, "Forbidden", f"{resource} is forbidden")
+        elif (
+            KUEUE in parts.path
+            and (verb != "discover" or not self.kueue_versions)
+            and (parts.path.split("/")[3:4] == [] or parts.path.split("/")[3] not in self.kueue_versions)
+        ):
+            to.send(404, b"404 page not found\n")
+        elif verb == "discover":
+            to.send(200, {"kind": "APIGroup", "versions": [{"version": each} for each in self.kueue_versions]})
+        elif verb == "get":
+            found = self.objects[resource].get(("", name))
+            to.send(200, found) if found else to.status(404, "NotFound", f'{resource} "{name}" not found')
+        elif verb == "watch":
+            self.watch(to, resource, query)
+        else:
+            self.list(to, resource, query, namespace)
+
+    def list(self, to: Answering, resource: str, query: dict[str, str], namespace: str) -> None:
+        """The continue token says where to go on and which version the list is of."""
+        version, kind = _KINDS[resource]
+        with self.changed:
+            found = [
+                {key: part for key, part in value.items() if key not in ("kind", "apiVersion")}
+                for (where, _), value in sorted(self.objects[resource].items())
+                if (not namespace or where == namespace) and _selected(value, query)
+            ]
+            start, at = map(int, query.get("continue", f"0 {self.version}").split())
+        end = start + int(query["limit"])
+        metadata = {"resourceVersion": str(at)} | ({"continue": f"{end} {at}"} if end < len(found) else {})
+        to.send(200, {"kind": f"{kind}List", "apiVersion": version, "metadata": metadata, "items": found[start:end]})
+
+    def watch(self, to: Answering, resource: str, query: dict[str, str]) -> None:
+        at = int(query["resourceVersion"])
+        end = time.monotonic() + float(query["timeoutSeconds"])
+        to.begin()
+        if at < self.oldest:
+            to.event("ERROR", status(410, "Expired", "too old resource version"))
+            to.end()
+            return
+        bookmark = time.monotonic() + self.bookmark_seconds
+        epoch = self.epoch
+        while time.monotonic() < end and self.epoch == epoch and not self.closing.is_set():
+            with self.changed:
+                if self.version <= at and self.epoch == epoch and not self.closing.is_set():
+                    self.changed.wait(max(0.01, bookmark - time.monotonic()))
+                news = [each for each in self.events[resource] if each[0] > at]
+                at = max(at, self.version)
+            for _, kind, value in news:
+                if _selected(value, query):
+                    to.event(kind, value)
+            if time.monotonic() >= bookmark:
+                to.event("BOOKMARK", {"metadata": {"resourceVersion": str(at)}})
+                bookmark = time.monotonic() + self.bookmark_seconds
+        if not self.closing.is_set():
+            to.end()
+        else:
+            to.close_connection = True
+
+
+def _selected(value: Object, query: dict[str, str]) -> bool:
+    wanted = query.get("labelSelector", "")
+    return not wanted or wanted in value["metadata"].get("labels", {})

@@ -1,0 +1,129 @@
+"""A running cluster as the source of facts: one watch for each kind, and lists where the watch is too slow."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from webhook.kube.facts import PROJECTIONS
+from webhook.kube.snapshot import Snapshot
+from webhook.sources.access import ACCESS
+from webhook.sources.confirm import Confirmation
+from webhook.sources.connection import Connection
+from webhook.sources.source import KindState
+from webhook.sources.timing import Timing
+from webhook.sources.watch import Report, Watcher
+
+_log = logging.getLogger("floorkeeper.cluster")
+
+_STOP_SECONDS = 0.8
+
+
+@dataclass(slots=True)
+class _Standing:
+    """What is known about how well a kind is known."""
+
+    current_at: float
+    problem: str = ""
+    required: bool = True
+
+
+class ClusterSource:
+    """Watches the cluster that a kubeconfig names, or the one that this pod runs in if `kubeconfig` is None."""
+
+    def __init__(
+        self, kubeconfig: Path | None, *, timing: Timing | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.snapshot = Snapshot()
+        self._timing = timing or Timing()
+        self._clock = clock
+        self._connection = Connection(kubeconfig, self._timing, clock)
+        self._stopping = threading.Event()
+        self._watchers: dict[str, Watcher] = {}
+        self._threads: list[threading.Thread] = []
+        self._standings = {kind: _Standing(clock()) for kind in PROJECTIONS}
+        self._confirmation = Confirmation(
+            self._connection, self.snapshot, lambda kind: self._watchers[kind].version, self._timing, clock
+        )
+
+    async def start(self) -> None:
+        """Loads the configuration, which may run an exec plugin, and begins to watch. Raises SourceError."""
+        await asyncio.to_thread(self._connection.load)
+        loop = asyncio.get_running_loop()
+
+        def post(report: Report) -> None:
+            try:
+                loop.call_soon_threadsafe(self._apply, report)
+            except RuntimeError:
+                # The loop was closed without stop(): there is nobody left to tell.
+                self._stopping.set()
+
+        for kind in PROJECTIONS:
+            self._standings[kind].current_at = self._clock()
+            watcher = Watcher(ACCESS[kind], self._connection, post, self._stopping, self._timing, self._clock)
+            self._watchers[kind] = watcher
+            thread = threading.Thread(target=watcher.run, name=f"watch-{ACCESS[kind].resource}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        self._connection.close()
+        self._confirmation.stop()
+        deadline = time.monotonic() + _STOP_SECONDS
+        await asyncio.to_thread(self._join, deadline)
+
+    def _join(self, deadline: float) -> None:
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def states(self) -> Mapping[str, KindState]:
+        now = self._clock()
+        unknown = self.snapshot.unknown()
+        return {
+            kind: KindState(
+                known=kind not in unknown,
+                age_seconds=max(0.0, now - standing.current_at),
+                detail=standing.problem or unknown.get(kind, ""),
+                required=standing.required,
+            )
+            for kind, standing in self._standings.items()
+        }
+
+    async def confirm(self, kinds: frozenset[str], namespace: str) -> bool:
+        if self._stopping.is_set():
+            return False
+        return await self._confirmation.confirm(kinds, namespace)
+
+    def _apply(self, report: Report) -> None:
+        """Writes what a watcher found. Runs on the loop's thread, between two decisions."""
+        kind = report.kind
+        standing = self._standings[kind]
+        problem = report.problem or report.unknown
+        if problem != standing.problem:
+            if problem:
+                _log.warning("facts are not kept current", extra={"fields": {"kind": kind, "problem": problem}})
+            else:
+                _log.info("facts are kept current again", extra={"fields": {"kind": kind}})
+        standing.problem = problem
+        if report.unknown:
+            standing.required = False
+            self.snapshot.forget(kind, report.unknown)
+            return
+        if report.facts is not None:
+            standing.required = True
+            self.snapshot.replace(kind, report.facts)
+            self._confirmation.watch_listed(kind)
+        for namespace, name, fact in report.changes:
+            if fact is None:
+                self.snapshot.remove(kind, namespace, name)
+            elif not self.snapshot.put(kind, fact):
+                continue
+            self._confirmation.watch_changed(kind, namespace or name)
+        if report.current_at is not None:
+            standing.current_at = report.current_at

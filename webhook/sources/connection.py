@@ -1,0 +1,193 @@
+"""One API server: its address and credentials, and GET requests that can be broken off from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlencode
+
+import orjson
+import urllib3
+from kubernetes.client import ApiClient
+from urllib3.connection import HTTPConnection, HTTPSConnection
+
+from webhook.sources.kubeconfig import load_configuration
+from webhook.sources.timing import Timing
+
+_CHUNK = 64 * 1024
+_LONGEST_LINE = 8 * 2**20
+"""Bytes of one watch event; etcd holds nothing above 1.5 MiB by default."""
+
+
+class StatusError(Exception):
+    """The API server answered with a code other than 200, or said so in an ERROR event."""
+
+    def __init__(self, code: int, message: str, reason: str = "", retry_after: float = 0.0) -> None:
+        super().__init__(f"{code} {message}".strip())
+        self.code = code
+        self.reason = reason
+        """The word of a Status object, such as NotFound; '' if something else answered, for instance a proxy."""
+
+        self.retry_after = retry_after
+        """Seconds that the API server asks to wait."""
+
+    @classmethod
+    def of(cls, status: Any, code: int = 0, retry_after: float = 0.0) -> StatusError:
+        """From a Status object, or whatever stands in its place."""
+        status = status if isinstance(status, dict) else {}
+        own = status.get("code")
+        message, reason = status.get("message"), status.get("reason")
+        return cls(
+            own if isinstance(own, int) else code,
+            message[:200] if isinstance(message, str) else "",
+            reason if isinstance(reason, str) else "",
+            retry_after,
+        )
+
+
+class Answer:
+    """The body of one response, to be closed by `with`."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
+        self._response = response
+        self._spent = False
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Only a body that was read to its end leaves a connection that can be used again.
+        if not self._spent:
+            self._response.close()
+        self._response.release_conn()
+
+    def read(self) -> bytes:
+        data = self._response.read()
+        self._spent = True
+        return data
+
+    def read_lines(self) -> Iterator[list[bytes]]:
+        """The complete lines that each piece from the network brought, as soon as it comes; may be none.
+
+        Raises ValueError if the stream ends in the middle of a line.
+        """
+        rest = b""
+        while chunk := self._response.read1(_CHUNK):
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > _LONGEST_LINE:
+                raise ValueError(f"an event of more than {_LONGEST_LINE // 2**20} MiB")
+            yield [line for line in lines if line.strip()]
+        if rest.strip():
+            raise ValueError("the stream ended in the middle of an event")
+        self._spent = True
+
+
+class Connection:
+    """Requests from any thread. `load` comes first; after `close` every request fails, those under way included."""
+
+    def __init__(self, kubeconfig: Path | None, timing: Timing, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kubeconfig = kubeconfig
+        self._timing = timing
+        self._clock = clock
+        # Held while credentials are renewed: an exec plugin must not run in seven threads at once.
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._loaded = 0.0
+        self._rejected = False
+        self._closed = False
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    def load(self) -> None:
+        """Reads the configuration, and runs its exec plugin if it has one. Raises SourceError."""
+        configuration = load_configuration(self._kubeconfig)
+        old, client = self._client, ApiClient(configuration)
+        client.user_agent = "floorkeeper"
+        client.rest_client.pool_manager.pool_classes_by_scheme = self._pools()
+        self._client, self._loaded, self._rejected = client, self._clock(), False
+        if old is not None:
+            old.close()
+
+    def get(self, path: str, query: Mapping[str, str], *, accept: str, silence: float) -> Answer:
+        """An answer with code 200. Raises StatusError for any other, and whatever urllib3, ssl or a plugin raises.
+
+        `silence` is how many seconds may pass without a byte, before the answer or within it.
+        """
+        client, headers = self._prepare(path, accept)
+        url = client.configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        response = client.call_api("GET", url, headers, _request_timeout=(self._timing.connect, silence)).response
+        if response.status == 200:
+            return Answer(response)
+        with Answer(response):
+            body = response.read(_CHUNK)
+        if response.status == 401:
+            self._rejected = True
+        retry_after = response.headers.get("Retry-After", "")
+        try:
+            status = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            status = {"message": " ".join(body.decode("utf-8", "replace").split())}
+        raise StatusError.of(status, response.status, float(retry_after) if retry_after.isdecimal() else 0.0)
+
+    def close(self) -> None:
+        """Breaks off every request, so that the threads that wait for one go on."""
+        self._closed = True
+        for each in list(self._sockets):
+            _shut(each)
+        if self._client is not None:
+            self._client.close()
+
+    def _prepare(self, path: str, accept: str) -> tuple[Any, dict[str, str]]:
+        with self._lock:
+            if self._closed:
+                raise ConnectionAbortedError("the connection is closed")
+            # Tokens in files and client certificates are read once by the kubernetes package, and may have been
+            # renewed on disk since.
+            if self._rejected and self._clock() - self._loaded >= self._timing.renewal:
+                self.load()
+            client = self._client
+            headers = {"Accept": accept, "User-Agent": client.user_agent}
+            client.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
+        return client, {name: value.strip() for name, value in headers.items()}
+
+    def _pools(self) -> dict[str, type[urllib3.HTTPConnectionPool]]:
+        """Connection pools that tell us their sockets: nothing else ends a wait for the first byte of an answer."""
+        connection = self
+
+        class Http(HTTPConnection):
+            def connect(self) -> None:
+                super().connect()
+                connection._track(self.sock)
+
+        class Https(HTTPSConnection):
+            def connect(self) -> None:
+                super().connect()
+                connection._track(self.sock)
+
+        class HttpPool(urllib3.HTTPConnectionPool):
+            ConnectionCls = Http
+
+        class HttpsPool(urllib3.HTTPSConnectionPool):
+            ConnectionCls = Https
+
+        return {"http": HttpPool, "https": HttpsPool}
+
+    def _track(self, each: socket.socket | None) -> None:
+        if each is not None:
+            self._sockets.add(each)
+            if self._closed:
+                _shut(each)
+
+
+def _shut(each: socket.socket) -> None:
+    # The plain socket's own method: that of ssl would take the TLS object away from under a thread that reads.
+    with contextlib.suppress(OSError, TypeError):
+        socket.socket.shutdown(each, socket.SHUT_RDWR)

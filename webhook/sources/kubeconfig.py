@@ -1,0 +1,88 @@
+"""Where the API server is and who we are: a kubeconfig, or the service account of our pod."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kubernetes.client import Configuration
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+
+from webhook.sources.source import SourceError
+
+_CONNECTIONS = 16
+"""Kept open at most: one for each kind that is watched, and some to confirm with."""
+
+
+def load_configuration(kubeconfig: Path | None) -> Configuration:
+    """Reads a kubeconfig, or the in-cluster configuration if it is None. May run an exec plugin. Raises SourceError."""
+    configuration = Configuration()
+    # The watchers try again by their own rules; urllib3 would do it three times before it says anything.
+    configuration.retries = False
+    configuration.keep_alive = True
+    configuration.connection_pool_maxsize = _CONNECTIONS
+    if kubeconfig is None:
+        try:
+            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        except (ConfigException, OSError) as error:
+            raise SourceError(
+                f"no cluster to connect to: {_sentence(error)}; run inside a cluster, pass --kubeconfig FILE, "
+                "or use a folder of manifests with --state DIR"
+            ) from None
+        return configuration
+    user = _check(kubeconfig)
+    try:
+        load_kube_config(str(kubeconfig), client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise SourceError(f"kubeconfig {kubeconfig}: {_sentence(error)}; correct it") from None
+    # The kubernetes package logs the failure of an exec plugin, and would go on without any credentials.
+    if "exec" in user and not configuration.api_key and not configuration.cert_file:
+        raise SourceError(
+            f"kubeconfig {kubeconfig}: its exec plugin {_name(user['exec'], 'command')} gave no credentials; "
+            "run it by hand to see why"
+        )
+    return configuration
+
+
+def _check(path: Path) -> dict[str, Any]:
+    """The user of the current context, {} without one. Raises SourceError where the package says it badly."""
+    try:
+        content = yaml.safe_load(path.read_bytes())
+    except FileNotFoundError:
+        raise SourceError(f"kubeconfig {path}: no such file; check the path") from None
+    except OSError as error:
+        raise SourceError(f"kubeconfig {path}: cannot be read: {error.strerror}; check who may read it") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SourceError(f"kubeconfig {path}: is not YAML: {_sentence(error)}; correct it") from None
+    if not isinstance(content, dict):
+        raise SourceError(f"kubeconfig {path}: is no kubeconfig; pass a file that kubectl can use")
+    current = content.get("current-context")
+    contexts = _entries(content, "contexts", "context")
+    have = f"it has {', '.join(sorted(contexts)) or 'none'}"
+    if not current:
+        raise SourceError(f"kubeconfig {path}: current-context is not set; set it to one of its contexts, {have}")
+    if current not in contexts:
+        raise SourceError(f"kubeconfig {path}: no context {current!r}; set current-context to one that it has, {have}")
+    cluster = contexts[current].get("cluster")
+    if not _entries(content, "clusters", "cluster").get(cluster, {}).get("server"):
+        raise SourceError(f"kubeconfig {path}: cluster {cluster!r} has no server; correct it")
+    return _entries(content, "users", "user").get(contexts[current].get("user"), {})
+
+
+def _entries(content: dict[str, Any], field: str, inner: str) -> dict[Any, dict[str, Any]]:
+    """The named entries of a list such as contexts; damaged ones are left out."""
+    entries = content.get(field)
+    return {
+        entry["name"]: entry[inner]
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str) and isinstance(entry.get(inner), dict)
+    }
+
+
+def _name(value: Any, field: str) -> str:
+    return repr(value.get(field, "")) if isinstance(value, dict) else "''"
+
+
+def _sentence(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__

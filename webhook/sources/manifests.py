@@ -1,0 +1,134 @@
+"""A folder of manifests that stands for a cluster: the source of `serve --state`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from webhook.kube.facts import GROUPS, PROJECTIONS, Fact
+from webhook.kube.objects import group, mapping
+from webhook.kube.snapshot import Snapshot
+from webhook.sources.documents import Document, documents_of, position, read_file
+from webhook.sources.nodes import Problem
+from webhook.sources.source import KindState, SourceError
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_CLUSTER_SCOPED = frozenset({"Namespace", "ClusterQueue"})
+_DEFAULT_NAMESPACE = "default"
+"""Where kubectl puts a namespaced object that names no namespace."""
+
+
+class ManifestSource:
+    """Every kind is known once the folder is read: nothing else is in this cluster. It is read at the start only."""
+
+    def __init__(self, directory: Path) -> None:
+        self.snapshot = Snapshot(unknown=f"{directory} is not read yet")
+        self._directory = directory
+
+    async def start(self) -> None:
+        """Reads the whole folder. Raises SourceError with every problem of every file, a line each."""
+        facts = await asyncio.to_thread(read_facts, self._directory)
+        for kind in PROJECTIONS:
+            self.snapshot.replace(kind, facts[kind])
+
+    async def stop(self) -> None:
+        pass
+
+    def states(self) -> Mapping[str, KindState]:
+        unknown = self.snapshot.unknown()
+        return {kind: KindState(kind not in unknown, 0.0, unknown.get(kind, "")) for kind in PROJECTIONS}
+
+    async def confirm(self, kinds: frozenset[str], namespace: str) -> bool:  # noqa: ARG002
+        return False
+
+
+def read_facts(directory: Path) -> dict[str, list[Fact]]:
+    """The facts of each kind of PROJECTIONS that the manifests below a folder describe. Raises SourceError.
+
+    Where two objects are the same (group, kind, namespace and name), the later one counts: files go by their path,
+    sorted, and objects by their place in the file.
+    """
+    found: dict[tuple[str, str, str], Fact | None] = {}
+    problems: list[Problem] = []
+    paths = list(list_manifests(directory, problems))
+    for path in paths:
+        for document in documents_of(read_file(path, problems), str(path), problems):
+            _project(document, found, problems)
+    if not found and not problems:
+        what = f"describes a {', '.join(PROJECTIONS)}" if paths else "(*.yaml, *.yml, *.json) is in it"
+        problems.append(_whole(directory, f"no manifest {what}; put those that stand for the cluster there"))
+    if problems:
+        raise SourceError("\n".join(map(str, sorted(problems))))
+    facts: dict[str, list[Fact]] = {kind: [] for kind in PROJECTIONS}
+    for (kind, _, _), fact in found.items():
+        if fact is not None:
+            facts[kind].append(fact)
+    return facts
+
+
+def _project(document: Document, found: dict[tuple[str, str, str], Fact | None], problems: list[Problem]) -> None:
+    """Adds an object's fact under (kind, namespace, name); None where it holds nothing to compare with."""
+    value = document.value
+    kind, of = value["kind"], group(value["apiVersion"])
+    if kind == "Kustomization" and of == "kustomize.config.k8s.io":
+        problems.append(_at(document, (), "is a kustomization; render it with `kubectl kustomize`, and put that here"))
+        return
+    if GROUPS.get(kind) != of:
+        return
+    given = mapping(value.get("metadata"))
+    strings = True
+    for field in ("name", "namespace"):
+        if given.get(field) is not None and not isinstance(given[field], str):
+            problems.append(_at(document, ("metadata", field), f"metadata.{field} must be a string; quote it"))
+            strings = False
+    if strings and not given.get("name"):
+        problems.append(_at(document, ("metadata", "name"), f"{kind} without metadata.name; write its name"))
+        strings = False
+    if not strings:
+        return
+    namespace = "" if kind in _CLUSTER_SCOPED else given.get("namespace") or _DEFAULT_NAMESPACE
+    fact = PROJECTIONS[kind]({**value, "metadata": {**given, "namespace": namespace}})
+    found[kind, namespace, given["name"]] = fact
+
+
+def _at(document: Document, path: tuple[str, ...], text: str) -> Problem:
+    return Problem(document.file, *position(document, path), text)
+
+
+def _whole(path: Path, text: str) -> Problem:
+    return Problem(str(path), 0, 0, text)
+
+
+def list_manifests(directory: Path, problems: list[Problem]) -> Iterator[Path]:
+    """The manifest files below a folder, name by name in order; what cannot be read is noted in `problems`.
+
+    Hidden files and folders are left out, which are those of a mounted ConfigMap too (`..data`). Links are followed,
+    and a folder that several lead to, or that holds a link to itself, is read once.
+    """
+    yield from _walk(directory, set(), problems)
+
+
+def _walk(folder: Path, seen: set[tuple[int, int]], problems: list[Problem]) -> Iterator[Path]:
+    try:
+        status = folder.stat()
+        if (status.st_dev, status.st_ino) in seen:
+            return
+        seen.add((status.st_dev, status.st_ino))
+        entries = sorted(folder.iterdir())
+    except FileNotFoundError:
+        problems.append(_whole(folder, "no such folder; check the path"))
+        return
+    except OSError as error:
+        problems.append(_whole(folder, f"cannot be read as a folder: {error.strerror}; check the path"))
+        return
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _walk(entry, seen, problems)
+        elif entry.suffix in _SUFFIXES:
+            if entry.is_file():
+                yield entry
+            else:
+                problems.append(_whole(entry, "is a broken link or no regular file; remove it or mend it"))
