@@ -24,9 +24,7 @@ from webhook.server.app import app
 from webhook.server.certificates import Certificates
 from webhook.server.process import server_config
 from webhook.server.readiness import Readiness
-from webhook.server.text import cut
-
-LONGEST_WARNING = 255  # characters; the API server cuts at 256
+from webhook.server.response import warnings
 
 
 @dataclass
@@ -77,5 +75,5 @@ def test_https(door: HttpsDoor, case: Case) -> None:
     expected = [line.partition(": ")[2] for line in case.expected]
     warned = [not line.startswith("deny") for line in case.expected]
     assert sorted(said) == sorted(
-        cut(text, LONGEST_WARNING) if warn else text for text, warn in zip(expected, warned, strict=True)
+        warnings([text])[0] if warn else text for text, warn in zip(expected, warned, strict=True)
     )

@@ -248,8 +248,14 @@ class TestResponse:
 
 class TestWarnings:
     def test_long_ones_keep_their_rule(self) -> None:
-        (line,) = warnings([f'Deployment "{"a" * 300}": must be 0 [surge-without-quota]'])
-        assert (len(line), line[-24:]) == (255, "aa… [surge-without-quota]"[-24:])
+        (line,) = warnings([f'Deployment "a": must be {"0" * 300} [surge-without-quota]'])
+        assert (len(line), line[-24:]) == (255, "00… [surge-without-quota]"[-24:])
+
+    def test_long_ones_lose_the_name_first(self) -> None:
+        (line,) = warnings([f'Deployment "{"a" * 100}": must be {"0" * 230} [rule]'])
+        assert (len(line), line[:32], line[-9:]) == (255, f'Deployment "{"a" * 16}…": ', "00… [rule]"[-9:])
+        (line,) = warnings([f'Deployment "{"a" * 240}": must be 0 [rule]'])
+        assert (len(line), line) == (255, f'Deployment "{"a" * 223}…": must be 0 [rule]')
 
     def test_each_once(self) -> None:
         assert warnings(["a", "b", "a"]) == ["a", "b"]

@@ -13,9 +13,8 @@ from tests.cases import BASE, FIXTURES, Case, all_cases, key
 from tests.cluster.api import Answer, Api
 from tests.cluster.controlplane import until
 from tests.cluster.server import Floorkeeper
-from webhook.server.text import cut
+from webhook.server.response import warnings
 
-LONGEST_WARNING = 255
 REFUSED_BY_THE_API_SERVER = {
     "implicit-gpu-request/fail-request-only",
     "implicit-gpu-request/fail-different",
@@ -81,13 +80,13 @@ def test_api_server(under_policy: None, api: Api, case: Case) -> None:
 
 def matching(case: Case, answer: Answer) -> Answer | None:
     denials = [line.partition(": ")[2] for line in case.expected if line.startswith("deny: ")]
-    warnings = [line.partition(": ")[2] for line in case.expected if not line.startswith("deny: ")]
+    warned = [line.partition(": ")[2] for line in case.expected if not line.startswith("deny: ")]
     prefix, said, message = answer.message.partition(" denied the request: ")
     assert answer.code in {200, 201, 403}, answer
     right = (
         (answer.code == 403) == bool(denials)
         and (message.split("\n") if said else []) == denials
-        and sorted(answer.warnings) == sorted(cut(text, LONGEST_WARNING) for text in warnings)
+        and sorted(answer.warnings) == sorted(warnings(warned))
         and (not said or ".floorkeeper.io" in prefix)
     )
     if not right:

@@ -55,9 +55,9 @@ def _newly_managed(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iter
         if keys:
             yield Violation(
                 ("metadata", "labels"),
-                must="must not make this managed",
-                actual=f'limited by ResourceQuota "{quota.name}" ({listed(keys, 3)})',
-                fix="remove these keys: gated pods count against them",
+                must="must not be managed while a ResourceQuota limits accelerators",
+                actual=f'limited by "{quota.name}" ({listed(keys, 2)})',
+                fix="remove the key from the quota: gated pods count against it",
                 advice=True,
                 identity=quota.name,
             )

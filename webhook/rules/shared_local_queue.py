@@ -42,8 +42,8 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             yield Violation(
                 (*template.path, *FIELD_QUEUE),
                 must="must serve one model",
-                actual=f"{queue}, which {listed(others, 2)} {'uses' if len(others) == 1 else 'use'} too",
-                fix="give each model a LocalQueue and ClusterQueue",
+                actual=f"{queue}, also that of {listed(others, 1)}",
+                fix="give each model a LocalQueue",
             )
 
 

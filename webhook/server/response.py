@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,6 +24,8 @@ _ALL_MESSAGES = 8192  # bytes
 _LONGEST_FIELD = 256
 _LONGEST_NAME = 253  # as long as any name of an object can be
 _LONGEST_REASON = 256
+_SHORTEST_NAME = 16
+_NAMED = re.compile(r'(\w+ ")([^"]*)(": )')
 
 
 def response(review: Review, verdict: Verdict, stale: str = "") -> bytes:
@@ -45,13 +48,24 @@ def response(review: Review, verdict: Verdict, stale: str = "") -> bytes:
 
 def warnings(texts: Iterable[str]) -> list[str]:
     """Warnings of which the API server drops none: each once, each short, and the last says how many were left out."""
-    lines = list(dict.fromkeys(printable(text, _LONGEST_WARNING) for text in texts))
+    lines = list(dict.fromkeys(printable(_fitted(text), _LONGEST_WARNING) for text in texts))
     total = 0
     for index, line in enumerate(lines):
         total += len(line)
         if total > _ALL_WARNINGS - _ROOM_FOR_MORE:
             return [*lines[:index], f"… and {len(lines) - index} more warnings"]
     return lines
+
+
+def _fitted(text: str) -> str:
+    """The text with the object's name cut as far as it must be: who wrote it knows the name, but not the fix."""
+    over = len(text) - _LONGEST_WARNING
+    named = _NAMED.match(text)
+    if over <= 0 or named is None:
+        return text
+    start, name, end = named.groups()
+    kept = max(len(name) - over - 1, _SHORTEST_NAME)
+    return f"{start}{name[:kept]}…{end}{text[named.end() :]}" if kept < len(name) else text
 
 
 def _status(review: Review, denials: Sequence[Finding]) -> dict[str, Any]:

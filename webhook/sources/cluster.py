@@ -112,7 +112,8 @@ class ClusterSource:
                 _log.info("facts are kept current again", extra={"fields": {"kind": kind}})
         standing.problem = problem
         if report.unknown:
-            standing.required = False
+            # Without namespaces nothing can be judged, whatever the reason.
+            standing.required = kind == "Namespace"
             self.snapshot.forget(kind, report.unknown)
             return
         if report.facts is not None:

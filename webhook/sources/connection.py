@@ -16,7 +16,6 @@ from urllib.parse import urlencode
 import orjson
 import urllib3
 from kubernetes.client import ApiClient
-from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from webhook.sources.kubeconfig import load_configuration
 from webhook.sources.timing import Timing
@@ -111,7 +110,10 @@ class Connection:
         configuration = load_configuration(self._kubeconfig)
         old, client = self._client, ApiClient(configuration)
         client.user_agent = "floorkeeper"
-        client.rest_client.pool_manager.pool_classes_by_scheme = self._pools()
+        manager = client.rest_client.pool_manager
+        manager.pool_classes_by_scheme = {
+            scheme: _telling(pool, self._track) for scheme, pool in manager.pool_classes_by_scheme.items()
+        }
         self._client, self._loaded, self._rejected = client, self._clock(), False
         if old is not None:
             old.close()
@@ -158,33 +160,26 @@ class Connection:
             client.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
         return client, {name: value.strip() for name, value in headers.items()}
 
-    def _pools(self) -> dict[str, type[urllib3.HTTPConnectionPool]]:
-        """Connection pools that tell us their sockets: nothing else ends a wait for the first byte of an answer."""
-        connection = self
-
-        class Http(HTTPConnection):
-            def connect(self) -> None:
-                super().connect()
-                connection._track(self.sock)
-
-        class Https(HTTPSConnection):
-            def connect(self) -> None:
-                super().connect()
-                connection._track(self.sock)
-
-        class HttpPool(urllib3.HTTPConnectionPool):
-            ConnectionCls = Http
-
-        class HttpsPool(urllib3.HTTPSConnectionPool):
-            ConnectionCls = Https
-
-        return {"http": HttpPool, "https": HttpsPool}
-
     def _track(self, each: socket.socket | None) -> None:
         if each is not None:
             self._sockets.add(each)
             if self._closed:
                 _shut(each)
+
+
+def _telling(pool: Any, track: Callable[[socket.socket | None], None]) -> type:
+    """A kind of connection pool (direct, or by way of a proxy) that tells us its sockets.
+
+    Nothing else ends a wait for the first byte of an answer.
+    """
+    connection = pool.ConnectionCls
+
+    def connect(self: Any) -> None:
+        connection.connect(self)
+        track(self.sock)
+
+    told = type(connection.__name__, (connection,), {"connect": connect})
+    return type(pool.__name__, (pool,), {"ConnectionCls": told})
 
 
 def _shut(each: socket.socket) -> None:

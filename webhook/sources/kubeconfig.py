@@ -9,6 +9,7 @@ import yaml
 from kubernetes.client import Configuration
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 
+from webhook.kube.objects import mapping, sequence, string
 from webhook.sources.source import SourceError
 
 _CONNECTIONS = 16
@@ -39,7 +40,7 @@ def load_configuration(kubeconfig: Path | None) -> Configuration:
     # The kubernetes package logs the failure of an exec plugin, and would go on without any credentials.
     if "exec" in user and not configuration.api_key and not configuration.cert_file:
         raise SourceError(
-            f"kubeconfig {kubeconfig}: its exec plugin {_name(user['exec'], 'command')} gave no credentials; "
+            f"kubeconfig {kubeconfig}: its exec plugin {string(mapping(user['exec']).get('command'))!r} gave no credentials; "
             "run it by hand to see why"
         )
     return configuration
@@ -57,31 +58,26 @@ def _check(path: Path) -> dict[str, Any]:
         raise SourceError(f"kubeconfig {path}: is not YAML: {_sentence(error)}; correct it") from None
     if not isinstance(content, dict):
         raise SourceError(f"kubeconfig {path}: is no kubeconfig; pass a file that kubectl can use")
-    current = content.get("current-context")
+    current = string(content.get("current-context"))
     contexts = _entries(content, "contexts", "context")
     have = f"it has {', '.join(sorted(contexts)) or 'none'}"
     if not current:
         raise SourceError(f"kubeconfig {path}: current-context is not set; set it to one of its contexts, {have}")
     if current not in contexts:
         raise SourceError(f"kubeconfig {path}: no context {current!r}; set current-context to one that it has, {have}")
-    cluster = contexts[current].get("cluster")
+    cluster = string(contexts[current].get("cluster"))
     if not _entries(content, "clusters", "cluster").get(cluster, {}).get("server"):
         raise SourceError(f"kubeconfig {path}: cluster {cluster!r} has no server; correct it")
-    return _entries(content, "users", "user").get(contexts[current].get("user"), {})
+    return _entries(content, "users", "user").get(string(contexts[current].get("user")), {})
 
 
 def _entries(content: dict[str, Any], field: str, inner: str) -> dict[Any, dict[str, Any]]:
     """The named entries of a list such as contexts; damaged ones are left out."""
-    entries = content.get(field)
     return {
         entry["name"]: entry[inner]
-        for entry in (entries if isinstance(entries, list) else ())
+        for entry in sequence(content.get(field))
         if isinstance(entry, dict) and isinstance(entry.get("name"), str) and isinstance(entry.get(inner), dict)
     }
-
-
-def _name(value: Any, field: str) -> str:
-    return repr(value.get(field, "")) if isinstance(value, dict) else "''"
 
 
 def _sentence(error: Exception) -> str:
