@@ -285,7 +285,7 @@ class ApiServer:
         while time.monotonic() < end and self.epoch == epoch and not self.closing.is_set():
             with self.changed:
                 if self.version <= at and self.epoch == epoch and not self.closing.is_set():
-                    self.changed.wait(max(0.01, bookmark - time.monotonic()))
+                    self.changed.wait(max(0.01, min(bookmark, end) - time.monotonic()))
                 news = [each for each in self.events[resource] if each[0] > at]
                 at = max(at, self.version)
             for _, kind, value in news:

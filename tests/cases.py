@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from webhook.engine.evaluate import after_mutation, judge
+from webhook.engine.evaluate import judge
 from webhook.engine.patch import Operation
 from webhook.engine.policy import Policy
 from webhook.engine.rule import Stage
@@ -120,8 +120,7 @@ def snapshot_of(objects: Iterable[Object]) -> Snapshot:
 def subject_of(value: Object, policy: Policy, old: Object | None = None) -> Subject:
     kind = kind_of(group(value["apiVersion"]), value["kind"])
     assert kind is not None
-    operation = "CREATE" if old is None else "UPDATE"
-    return Subject(kind, operation, value["metadata"].get("namespace", ""), value, policy.accelerators, old)
+    return Subject(kind, value["metadata"].get("namespace", ""), value, policy.accelerators, old)
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ def outcome_of(subject: Subject, snapshot: Snapshot, policy: Policy) -> Outcome:
     mutation = judge(RULES, Stage.MUTATE, subject, snapshot, policy, TODAY)
     verdicts = [mutation]
     if mutation.allowed:
-        verdicts.append(judge(RULES, Stage.VALIDATE, after_mutation(subject, mutation), snapshot, policy, TODAY))
+        verdicts.append(judge(RULES, Stage.VALIDATE, subject.with_value(mutation.value), snapshot, policy, TODAY))
     lines = [f"{found.severity}: {found.message}" for verdict in verdicts for found in verdict.findings]
     lines += [
         f"warn: {text}" for verdict in verdicts for text in (*verdict.advice, *_unevaluated(verdict.not_evaluated))

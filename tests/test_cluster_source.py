@@ -35,7 +35,6 @@ QUICK = Timing(
     retry_most=0.2,
     renewal=0.2,
     confirm=0.5,
-    confirmed=0.2,
 )
 """As in production, some two hundred times faster; bookmarks come every 0.2 s here."""
 
@@ -438,6 +437,26 @@ def test_silence_is_noticed_and_said(api: ApiServer, tmp_path: Path) -> None:
             assert source.states()["LocalQueue"].age_seconds < 0.4
             await until(lambda: source.states()["Namespace"].detail == "")
             assert source.states()["Namespace"].age_seconds < 0.4
+
+    run(test())
+
+
+def test_a_quiet_kind_is_shown_current_by_one_watch_after_another(api: ApiServer, tmp_path: Path) -> None:
+    """The API server sends no bookmarks for a kind in which nothing happens."""
+
+    async def test() -> None:
+        api.bookmark_seconds = 60
+        timing = Timing(watch=1, silence=2, brief=0.05)
+        async with following(api.kubeconfig(tmp_path), timing) as source:
+            await until(lambda: all_known(source))
+            oldest = 0.0
+            for _ in range(100):
+                await asyncio.sleep(0.03)
+                states = source.states().values()
+                oldest = max([oldest, *(state.age_seconds for state in states)])
+                assert not [state for state in states if state.detail]
+            assert 0.5 < oldest < 1.5
+            assert len(api.asked("list", "namespaces")) == 1
 
     run(test())
 

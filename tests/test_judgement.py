@@ -138,8 +138,10 @@ class TestExemptions:
     def test_who_is_let_through(self, exemption: dict[str, Any], exempt: bool) -> None:
         policy = policy_of({"exemptions": [{**exemption, "reason": "test rig, INC-412"}]})
         subject = replace(subject_of(SURGING, policy), user=self.USER, groups=frozenset({"ops"}))
-        verdict = judge(RULES, Stage.MUTATE, subject, snapshot_of(BASE), policy, TODAY)
-        assert (verdict.exemption is not None, verdict.patch == (), verdict.findings == ()) == (exempt,) * 3
+        mutation, validation = (judge(RULES, stage, subject, snapshot_of(BASE), policy, TODAY) for stage in Stage)
+        assert (mutation.patch == (), mutation.findings == (), validation.findings == ()) == (exempt,) * 3
+        assert (mutation.exemption, validation.exemption) == (None, policy.exemptions[0] if exempt else None)
+        assert validation.exempted == (("missing-queue-name", "surge-without-quota") if exempt else ())
 
     def test_unused_on_a_clean_object(self) -> None:
         policy = policy_of({"exemptions": [{"workload": "model-a", "reason": "test rig, INC-412"}]})
@@ -172,7 +174,7 @@ class TestNotEvaluated:
     def test_facts_that_are_not_needed_are_not_missed(self) -> None:
         policy = policy_of()
         clean = read_documents(FIXTURES / "missing-queue-name" / "pass-labelled.yaml")[-1]
-        outcome = outcome_of(subject_of(clean, policy), self.without("ClusterQueue", "ResourceQuota"), policy)
+        outcome = outcome_of(subject_of(clean, policy), self.without("ResourceQuota"), policy)
         assert outcome.lines == ()
 
     def test_what_was_found_before_stands(self) -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from webhook.kube.facts import PROJECTIONS, LocalQueueFact, NamespaceFact, ResourceQuotaFact
-from webhook.sources.manifests import ManifestSource
+from webhook.sources.manifests import ManifestSource, read_facts
 from webhook.sources.source import KindState, SourceError
 
 NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team, labels: {team: a}}\n"
@@ -145,20 +145,54 @@ def test_a_pod_of_a_parent_takes_the_place_of_a_bare_one(tmp_path: Path) -> None
 
 KINDS = ", ".join(PROJECTIONS)
 
-REFUSED: dict[str, tuple[dict[str, str], str]] = {
-    "empty": ({}, "DIR: no manifest (*.yaml, *.yml, *.json) is in it; put those that stand for the cluster there"),
+PASSED_OVER: dict[str, tuple[dict[str, str], str]] = {
+    "empty": (
+        {},
+        "DIR: no manifest (*.yaml, *.yml, *.json) is in it, so nothing is managed; put those that stand for the "
+        "cluster there",
+    ),
     "nothing to read": (
         {"README.md": "hello", ".a.yaml": NAMESPACE},
-        "DIR: no manifest (*.yaml, *.yml, *.json) is in it; put those that stand for the cluster there",
+        "DIR: no manifest (*.yaml, *.yml, *.json) is in it, so nothing is managed; put those that stand for the "
+        "cluster there",
     ),
     "blank": (
         {"a.yaml": "---\n# nothing\n"},
-        f"DIR: no manifest describes a {KINDS}; put those that stand for the cluster there",
+        f"DIR: no manifest describes a {KINDS}, so nothing is managed; put those that stand for the cluster there",
     ),
     "other kinds": (
         {"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"},
-        f"DIR: no manifest describes a {KINDS}; put those that stand for the cluster there",
+        f"DIR: no manifest describes a {KINDS}, so nothing is managed; put those that stand for the cluster there",
     ),
+    "a kustomization": (
+        {
+            "kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n",
+            "a.yaml": NAMESPACE,
+        },
+        "DIR/kustomization.yaml:1: is a kustomization; render it with `kubectl kustomize`, and put that here",
+    ),
+    "a kustomization without a kind": (
+        {"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": NAMESPACE},
+        "DIR/kustomization.yaml:1: apiVersion and kind are missing; render a kustomization first, with "
+        "`kubectl kustomize`",
+    ),
+    "values of a chart": (
+        {"values.yaml": "replicas: 1\n", "a.yaml": NAMESPACE},
+        "DIR/values.yaml:1: apiVersion and kind are missing; every object needs apiVersion, kind and metadata.name",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "note"), PASSED_OVER.values(), ids=PASSED_OVER)
+def test_what_is_no_manifest_is_passed_over(tmp_path: Path, files: dict[str, str], note: str) -> None:
+    directory = fill(tmp_path, files)
+    facts, notes = read_facts(directory)
+    assert notes == [note.replace("DIR", str(directory))]
+    assert [fact.name for fact in facts["Namespace"]] == ["team"] * ("a.yaml" in files and NAMESPACE in files["a.yaml"])
+    assert not started(directory).snapshot.unknown()
+
+
+REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "no name": (
         {"a.yaml": "apiVersion: v1\nkind: Namespace\nmetadata:\n  labels: {}\n"},
         "DIR/a.yaml:3: Namespace without metadata.name; write its name",
@@ -175,13 +209,6 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
         {"a.yaml": "apiVersion: v1\nkind: Pod\nmetadata:\n  name: 1\n  namespace: 1e3\n"},
         "DIR/a.yaml:4: metadata.name must be a string; quote it\n"
         "DIR/a.yaml:5: metadata.namespace must be a string; quote it",
-    ),
-    "a kustomization": (
-        {
-            "kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n",
-            "a.yaml": NAMESPACE,
-        },
-        "DIR/kustomization.yaml:1: is a kustomization; render it with `kubectl kustomize`, and put that here",
     ),
     "several files": (
         {

@@ -22,7 +22,7 @@ from webhook.rules import RULES
 
 HEAD = "apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\n"
 
-# The sketch of the design: every key, with its default or an example.
+# Every key, with its default or an example.
 SKETCH = (
     HEAD
     + """\
@@ -193,6 +193,14 @@ def test_the_schema_describes_every_key() -> None:
     assert len(keys) == 37
     assert [(name, key) for name, key, value in keys if not value.get("description")] == []
     assert [name for name, model in models.items() if model["type"] == "object" and model["additionalProperties"]] == []
+
+
+def test_every_default_of_the_schema_may_be_written() -> None:
+    schema = policy_schema()
+    for model in (schema, *schema["$defs"].values()):
+        for value in model.get("properties", {}).values():
+            if "default" in value:
+                jsonschema.Draft202012Validator({**value, "$defs": schema["$defs"]}).validate(value["default"])
 
 
 # Documents that are nearly policies: known and odd keys, values of every kind, in a few levels.

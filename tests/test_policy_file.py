@@ -11,10 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.engine.policy import GpuRequests, Inject, Policy
-from webhook.policy import PolicyError, PolicyFile, parse_policy, read_policy
+from webhook.engine.policy import GpuRequests, Inject, Policy, QueueMapping
+from webhook.policy import KNOWN_RULES, PolicyError, PolicyFile, parse_policy, read_policy
+from webhook.policy.notes import notes
+from webhook.rules import RULES
 
 HEAD = "apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\n"
+UNBUILT = [rule for rule in KNOWN_RULES if rule not in {each.id for each in RULES}]
 ALWAYS = f"{HEAD}inject: always\n"
 EMPTY = "1: document: is empty; begin with apiVersion: floorkeeper.io/v1alpha1 and kind: Policy"
 BOMB = "".join(f"- &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 10))
@@ -41,6 +44,16 @@ NESTED = "exceeded maximum nesting depth while increasing flow level that begins
         ),
         (f"{HEAD}a: x\0", "3: column 5: has the character U+0000, which YAML forbids; remove it"),
         (f"{HEAD}\r\né\ud800", "4: column 2: has the character U+D800, which YAML forbids; remove it"),
+        *(
+            (f"{HEAD}{body}", f"{line}: column {column}: is a tab; YAML wants spaces")
+            for body, line, column in (
+                ("rules:\n\tno-reclaim: deny", 4, 1),
+                ("queues:\n- namespace: a\n\tlocalQueue: b", 5, 1),
+                ("queues:\n-\tnamespace: a\n\tlocalQueue: b", 4, 2),
+                ("rules:\n  no-reclaim: deny\r\n \thidden-gpu-use: deny", 5, 2),
+                ("inject: always\n\t\ngpuRequests: fill", 4, 1),
+            )
+        ),
         (f"%TAG ! a\n---\n{HEAD}", "1: column 1: has a %TAG directive; leave tags out"),
         (
             f"{HEAD}rules: !!python/name:os.system x",
@@ -252,6 +265,74 @@ def test_a_mounted_config_map_is_followed(tmp_path: Path) -> None:
     (tmp_path / "..next").symlink_to("..2")
     (tmp_path / "..next").rename(tmp_path / "..data")
     assert (file.refresh(), file.refresh(), file.policy) == (True, False, Policy(inject=Inject.ALWAYS))
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("", []),
+        ("capacity: {graceSeconds: 120}", []),
+        (
+            "capacity: {ignoreFlavors: [f]}",
+            ["capacity: has no effect yet, since the rules that read it are not built"],
+        ),
+        (
+            f"rules: {{{UNBUILT[0]}: off, hidden-gpu-use: warn, {UNBUILT[-1]}: deny}}",
+            [
+                f"rules.{UNBUILT[0]}: has no effect yet, since the rule is not built",
+                f"rules.{UNBUILT[-1]}: has no effect yet, since the rule is not built",
+            ],
+        ),
+    ],
+)
+def test_what_has_no_effect_is_noted(body: str, expected: list[str]) -> None:
+    assert list(notes(parse_policy(HEAD + body, "p.yaml"), date(2026, 3, 1))) == expected
+
+
+LABELS = "selector: {matchLabels: {a: x, b: y}}"
+
+
+@pytest.mark.parametrize(
+    ("entries", "shadowed"),
+    [
+        ("{namespace: a}, {namespace: a}", {1: 0}),
+        ("{namespace: a}, {namespace: b}, {namespace: 'b*'}, {namespace: a, workload: w}", {3: 0}),
+        ("{namespace: '*'}, {namespace: team-*}, {namespace: x}", {1: 0, 2: 0}),
+        ("{namespace: team-*}, {namespace: '*'}", {}),
+        ("{namespace: team-*-x}, {namespace: team-a-*-x}, {namespace: team-x}, {namespace: team-*}", {1: 0}),
+        ("{namespace: a, workload: m-*}, {namespace: a, workload: m-a-*}, {namespace: a, workload: '*-a'}", {1: 0}),
+        (f"{{namespace: a, {LABELS}}}, {{namespace: a}}", {}),
+        (f"{{namespace: a}}, {{namespace: a, {LABELS}}}", {1: 0}),
+        (f"{{namespace: a, selector: {{matchLabels: {{b: y}}}}}}, {{namespace: a, {LABELS}}}", {1: 0}),
+        (f"{{namespace: a, selector: {{matchLabels: {{b: z}}}}}}, {{namespace: a, {LABELS}}}", {}),
+        (
+            "{namespace: a, selector: {matchExpressions: [{key: c, operator: Exists}]}}, "
+            "{namespace: a, selector: {matchExpressions: [{key: d, operator: Exists}, {key: c, operator: Exists}]}}",
+            {1: 0},
+        ),
+        ("{namespace: b}, {namespace: 'a*'}, {namespace: '*a'}, {namespace: a-a}", {3: 1}),
+    ],
+)
+def test_entries_of_queues_that_never_apply_are_noted(entries: str, shadowed: dict[int, int]) -> None:
+    policy = parse_policy(f"{HEAD}queues: [{entries.replace('{namespace', '{localQueue: q, namespace')}]", "p.yaml")
+    assert list(notes(policy, date(2026, 3, 1))) == [
+        f"queues[{index}]: never applies, since queues[{first}] comes first and matches all that it matches; "
+        "move it up, or remove it"
+        for index, first in shadowed.items()
+    ]
+
+
+PATTERNS = st.text(st.sampled_from("ab*"), max_size=5)
+NAMES = st.text(st.sampled_from("ab"), max_size=6)
+
+
+@given(PATTERNS, PATTERNS, st.lists(NAMES, max_size=20))
+def test_an_entry_that_is_said_never_to_apply_never_does(first: str, second: str, names: list[str]) -> None:
+    queues = (QueueMapping(first, "q"), QueueMapping(second, "r"))
+    if list(notes(Policy(queues=queues), date(2026, 3, 1))):
+        # Also of the names that the second pattern is sure to match.
+        for name in [*names, *(second.replace("*", name) for name in names)]:
+            assert Policy(queues=queues).mapped_queue(name, "w", {}) != "r"
 
 
 def test_exemptions_that_have_ended_are_noted(tmp_path: Path) -> None:

@@ -30,14 +30,17 @@ from scripts.quickstart.defaults import filled_in
 from scripts.quickstart.example import BadExample, Example, read_example, read_examples
 from scripts.quickstart.patch import CannotPatch, patched
 from scripts.quickstart.readme import Run, run_quickstart
+from scripts.quickstart.reload import Reloads
 from scripts.quickstart.server import HOST, Client, Server, serving
 from scripts.quickstart.signals import Signals
+from scripts.quickstart.trial import tried
 from tests import rfc6902
 from tests.cluster.controlplane import Cluster, running_cluster, until
 from webhook.kube.names import MANAGED_LABEL
 from webhook.policy import read_policy
 from webhook.report import Word, denial_text
 from webhook.scope import webhook_configurations
+from webhook.server.process import RENDER_AGAIN
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = read_examples(ROOT / quickstart.WORKLOADS)
@@ -194,6 +197,53 @@ class TestApiServer:
             api_server.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}})
 
 
+class TestReloads:
+    """A policy that is edited while the server serves."""
+
+    def test_what_is_told(self, files: CertificateFiles, tmp_path: Path) -> None:
+        policy = tmp_path / "policy.yaml"
+        before = POLICY.read_text()
+        policy.write_text(before)
+        examples = [example for example in EXAMPLES if "limit" in example.path.stem or "gateway" in example.path.stem]
+        with serving(0, ROOT / quickstart.CLUSTER, policy, files, tmp_path / "log", Signals()) as server:
+            api_server = ApiServer(server.client, webhook_configurations(read_policy(policy)))
+            reloads = Reloads(server, api_server, examples, [tried(example, api_server).word for example in examples])
+
+            def told(text: str) -> list[str]:
+                """What is told once the file holds this."""
+                policy.write_text(text)
+                return until("it is told", lambda: list(reloads.news()), 20)
+
+            assert list(reloads.news()) == []
+            assert told(f"{before}gpuRequests: fill\n") == [
+                "",
+                "policy read again: 1 of 2 verdicts changed",
+                f"  {examples[1].path}: was denied, is patched",
+            ]
+            assert told(f"{before}gpuRequests: fill\ninject: always\n") == [
+                "",
+                "policy read again: no verdict changed",
+            ]
+            assert told(f"{before}rule: {{}}\ninject: never\n") == [
+                "",
+                "policy refused, the last good one stays in force:",
+                f"  {policy}:34: rule: unknown key; did you mean rules?",
+                f"  {policy}:35: inject: must be onRollout or always, is 'never'; write one of these",
+            ]
+            assert told(f"{before}gpuRequests: fill\ninject: always\n") == [
+                "",
+                "policy file is whole again, and as before",
+            ]
+            news = told(f"{before}managedNamespaces: {{matchLabels: {{team: a}}}}\n")
+            news += until("the rest is told", lambda: list(reloads.news()), 20) if len(news) < 4 else []
+            assert news == [
+                "",
+                "policy read again: 1 of 2 verdicts changed",
+                f"  {examples[1].path}: was patched, is allowed",
+                f"  {RENDER_AGAIN}",
+            ]
+
+
 def test_another_certificate_is_not_trusted(server: Server, tmp_path: Path) -> None:
     client = Client(server.client.port, write_certificate(tmp_path, HOST).certificate)
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -227,6 +277,18 @@ class TestRun:
     def test_it_is_readable(self, run: Run) -> None:
         assert max(map(len, run.output.splitlines())) <= 100
         assert "\x1b" not in run.output
+
+    def test_a_changed_policy_shows_at_once(self, run: Run) -> None:
+        assert re.fullmatch(
+            r"""
+policy read again: 1 of 10 verdicts changed
+  examples/workloads/04-limit-only\.yaml: was denied, is patched
+
+policy refused, the last good one stays in force:
+  examples/policy\.yaml:\d+: gpuRequests: must be require or fill, is 'full'; write one of these
+""",
+            run.changes,
+        )
 
     def test_its_metrics_are_of_this_run(self, run: Run) -> None:
         assert 'kind="LocalQueue",operation="CREATE",verdict="denied",webhook="validate"} 1.0' in run.metrics
@@ -422,8 +484,8 @@ class TestScript:
 def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
         objects = [value for value in CLUSTER if value["kind"] != "Node"]
-        # kubectl applies one after the other, and the namespace has to be first.
-        cluster.apply(*sorted(objects, key=lambda value: value["kind"] != "Namespace"))
+        # As anybody would: each file comes after those that it needs.
+        cluster("apply", "-f", str(ROOT / quickstart.CLUSTER))
         try:
             yield cluster
         finally:

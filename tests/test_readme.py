@@ -9,7 +9,8 @@ import pytest
 
 from scripts.quickstart.readme import README, ROOT, parts, parts_of, run_quickstart, with_parts
 from webhook.engine.policy import Policy
-from webhook.policy import parse_policy
+from webhook.engine.verdict import Severity
+from webhook.policy import parse_policy, policy_schema, read_policy
 from webhook.rules import RULES
 
 TEXT = README.read_text(encoding="utf-8")
@@ -46,6 +47,10 @@ def test_policy_shows_the_defaults() -> None:
     assert shown.exemptions
     assert replace(shown, queues=(), rules={}, exemptions=()) == Policy()
     assert set(shown.rules) <= {rule.id for rule in RULES}
+    assert shown.queues == read_policy(ROOT / "examples" / "policy.yaml").queues, "whoever copies them has examples"
+    keys = re.findall(r"^# (Default|Example; empty by default)\. .*\n(?:#.*\n)*(\w+):", match[1], re.MULTILINE)
+    assert {key for _, key in keys} == set(policy_schema()["properties"]) - {"apiVersion", "kind", "capacity"}
+    assert {key for word, key in keys if word != "Default"} == {"queues", "rules", "exemptions"}
 
 
 def test_links_lead_somewhere() -> None:
@@ -64,6 +69,15 @@ def test_links_lead_somewhere() -> None:
 def test_files_exist() -> None:
     for name in re.findall(r"(?:\./)?((?:scripts|webhook|tests|manifests)/[\w./-]*\w)", TEXT):
         assert (ROOT / name).exists(), name
+
+
+def test_the_log_and_the_metrics_are_described() -> None:
+    (severities,) = re.findall(r"^\| `severity` \| (.*) \|$", TEXT, re.MULTILINE)
+    assert severities == ", ".join(f"`{word}`" for word in (*Severity, "not-evaluated"))
+    (verdicts,) = re.findall(r"^\| `verdict` \| (.*) \|$", TEXT, re.MULTILINE)
+    source = (ROOT / "webhook" / "server" / "admission.py").read_text()
+    outcomes = re.findall(r'"(\w+)"', source.partition("def outcome")[2].partition("def hits")[0])
+    assert set(re.findall(r"`(\w+)`", verdicts)) == {*outcomes, "malformed", "error"}
 
 
 def test_pages_hold_no_accidental_markdown() -> None:

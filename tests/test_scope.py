@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from webhook.cli import cli
 from webhook.engine.policy import Policy
 from webhook.kube.accelerators import accelerators
 from webhook.kube.kinds import OWNERS, WORKLOADS, Kind
 from webhook.kube.selector import LabelSelector, Requirement
-from webhook.render import render_webhooks
+from webhook.render import CaError, read_ca_bundle, render_webhooks
 from webhook.scope import SYSTEM_NAMESPACES, webhook_configurations
+from webhook.server.certificates import self_signed_pair
 
 BASE = Path(__file__).parents[1] / "manifests" / "base"
 SYSTEM = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(SYSTEM_NAMESPACES)}
@@ -201,13 +203,13 @@ def test_a_selector_for_every_namespace() -> None:
 
 @pytest.mark.parametrize(
     ("resources", "covers"),
-    [((), "false"), (("x/y",), 'resource in ["x/y"]'), (("x/*",), 'resource.startsWith("x/")')],
+    [((), "(false)"), (("x/y",), '(resource in ["x/y"])'), (("x/*",), '(resource.startsWith("x/"))')],
 )
 def test_accelerators_of_one_sort_only(resources: tuple[str, ...], covers: str) -> None:
     policy = replace(Policy(), accelerators=accelerators(resources, {}))
     lines = conditions(entries(policy)["pods.mutate.floorkeeper.io"])["gpu-or-queue"].splitlines()
     (at,) = (index for index, line in enumerate(lines) if "named.exists(resource," in line)
-    assert lines[at + 1].strip() == f"{covers})) ||"
+    assert lines[at + 1].strip() == f'{covers} && named[resource] != "0" && named[resource] != 0)) ||'
 
 
 def test_values_of_the_policy_stay_values() -> None:
@@ -281,18 +283,71 @@ def test_the_kustomization_lists_every_manifest() -> None:
     assert sorted(listed) == sorted(path.name for path in BASE.glob("*.yaml") if path.name != "kustomization.yaml")
 
 
+def rendered(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["render", *words])
+
+
 def test_render_command(tmp_path: Path) -> None:
-    assert CliRunner().invoke(cli, ["render"]).stdout == (BASE / "webhooks.yaml").read_text()
+    shipped = rendered()
+    assert shipped.stdout == (BASE / "webhooks.yaml").read_text()
+    assert shipped.stderr == (
+        "floorkeeper: no caBundle: the API server will refuse the server's certificate, and with it every write that "
+        "should be judged; pass --ca-file\n"
+    )
     policy = tmp_path / "policy.yaml"
     policy.write_text(
         "apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\n"
         "managedNamespaces: {matchLabels: {team: a}}\naccelerators: {resources: [example.com/npu]}\n"
     )
-    rendered = CliRunner().invoke(cli, ["render", "--policy", str(policy)])
-    assert rendered.exit_code == 0
-    assert "team: a\n" in rendered.stdout
-    assert 'resource in ["example.com/npu"]' in rendered.stdout
+    own = rendered("--policy", str(policy))
+    assert own.exit_code == 0
+    assert "team: a\n" in own.stdout
+    assert 'resource in ["example.com/npu"]' in own.stdout
     policy.write_text("kind: Other\n")
-    broken = CliRunner().invoke(cli, ["render", "--policy", str(policy)])
+    broken = rendered("--policy", str(policy))
     assert broken.exit_code != 0
     assert broken.stdout == ""
+
+
+def test_render_with_a_certificate(tmp_path: Path) -> None:
+    pairs = [self_signed_pair("localhost") for _ in range(2)]
+    both = b"".join(pair.certificate for pair in pairs)
+    path = tmp_path / "ca.crt"
+    # With what people leave in such files: comments, and the key, which must not be published.
+    path.write_bytes(b"# ours\r\n" + pairs[0].certificate + pairs[0].key + pairs[1].certificate)
+    result = rendered("--ca-file", str(path))
+    assert (result.exit_code, result.stderr) == (0, "")
+    configurations = list(yaml.safe_load_all(result.stdout))
+    bundles = [hook["clientConfig"].pop("caBundle") for value in configurations for hook in value["webhooks"]]
+    assert bundles == [base64.b64encode(both).decode()] * len(TABLE)
+    assert configurations == webhook_configurations(Policy())
+    # Nothing that is shared was changed on the way.
+    assert render_webhooks(Policy()) == (BASE / "webhooks.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "holds no certificate in PEM; give the file of serve --tls-cert, or of the CA that signed it"),
+        (
+            self_signed_pair("localhost").key,
+            "holds no certificate in PEM; give the file of serve --tls-cert, or of the CA that signed it",
+        ),
+        (
+            b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+            "holds a certificate that cannot be read; give the file of serve --tls-cert, or of the CA that signed it",
+        ),
+        (
+            b"#" * (24 * 1024 + 1),
+            "is larger than 24,576 bytes; give only the certificates that Floorkeeper's is signed by",
+        ),
+    ],
+    ids=["empty", "key", "broken", "large"],
+)
+def test_no_certificate_to_render(tmp_path: Path, content: bytes, expected: str) -> None:
+    path = tmp_path / "ca.crt"
+    path.write_bytes(content)
+    with pytest.raises(CaError) as caught:
+        read_ca_bundle(path)
+    assert str(caught.value) == f"{path}: {expected}"
+    assert rendered("--ca-file", str(path)).stdout == ""

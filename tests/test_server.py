@@ -34,13 +34,14 @@ from webhook.engine.policy import Exemption, Policy
 from webhook.engine.rule import Rule
 from webhook.kube.names import QUEUE_LABEL
 from webhook.kube.snapshot import Snapshot
+from webhook.policy import KNOWN_RULES
 from webhook.rules import RULES
 from webhook.server.address import listen_on
 from webhook.server.certificates import Certificates
 from webhook.server.connection import Connection
 from webhook.server.endpoint import MAX_BODY, AdmissionEndpoint
 from webhook.server.log import JsonFormatter
-from webhook.server.process import KEEP_ALIVE_SECONDS, server_config
+from webhook.server.process import KEEP_ALIVE_SECONDS, RENDER_AGAIN, server_config
 from webhook.sources.source import KindState
 
 NAMESPACE = "llm-d-optimized-baseline"
@@ -167,14 +168,18 @@ class TestReviews:
     def test_exempt(self) -> None:
         exemption = Exemption("test rig, INC-412", namespace=NAMESPACE, workload="model-*")
         with door_of(policy=replace(policy_of(), exemptions=(exemption,))) as door:
+            assert door.ask("/mutate", review_of(NO_REQUEST)) == {"uid": UID, "allowed": True}
             assert door.ask("/validate", review_of(NO_REQUEST)) == {
                 "uid": UID,
                 "allowed": True,
-                "auditAnnotations": {"exempted": "test rig, INC-412"},
+                "auditAnnotations": {"exempted": "test rig, INC-412", "exempted-rules": "implicit-gpu-request"},
             }
             metrics = door.metrics()
         assert 'floorkeeper_exemptions_total{reason="test rig, INC-412"} 1.0' in metrics
-        assert requests(metrics) == {("validate", "CREATE", "Deployment", "exempt"): 1}
+        assert requests(metrics) == {
+            ("mutate", "CREATE", "Deployment", "passed_over"): 1,
+            ("validate", "CREATE", "Deployment", "exempt"): 1,
+        }
 
 
 def requests(metrics: str) -> dict[tuple[str, ...], int]:
@@ -205,8 +210,10 @@ class TestFacts:
         needs = next(rule for rule in RULES if rule.id == "missing-queue-name").needs
         states = {kind: KindState(True, 301.4 if kind == "LocalQueue" else 17.0) for kind in needs}
         with door_of(states=states) as door:
-            warnings = door.ask("/mutate", review_of(UNLABELLED))["warnings"]
-            assert warnings == [LABEL_LINE, "Floorkeeper's facts are 301 s old: LocalQueue"]
+            assert door.ask("/mutate", review_of(UNLABELLED))["warnings"] == [LABEL_LINE], "once for both calls"
+            clean = read_documents(FIXTURES / "missing-queue-name" / "pass-labelled.yaml")[-1]
+            warnings = door.ask("/validate", review_of(clean))["warnings"]
+            assert warnings == ["Floorkeeper's facts are 301 s old: LocalQueue"]
             assert "warnings" not in door.ask("/validate", review_of(QUOTA))
 
     def test_not_evaluated(self) -> None:
@@ -344,6 +351,7 @@ class TestRefusals:
 class TestReports:
     def test_healthz_and_version(self, door: Door) -> None:
         assert door.get("/healthz") == (200, {"status": "ok"})
+        assert door.send("/healthz", method="GET")[2] == b'{"status":"ok"}\n', "for curl in a terminal"
         assert door.get("/version") == (200, {"version": __version__, "python": platform.python_version()})
 
     def test_ready(self, door: Door) -> None:
@@ -352,7 +360,7 @@ class TestReports:
             {
                 "ready": True,
                 "reasons": [],
-                "policy": {"generation": 1, "error": ""},
+                "policy": {"generation": 1, "error": "", "note": ""},
                 "facts": {
                     "LocalQueue": {"known": True, "ageSeconds": 1.2, "detail": ""},
                     "Namespace": {"known": True, "ageSeconds": 1.2, "detail": ""},
@@ -389,7 +397,7 @@ class TestReports:
             status, report = door.get("/readyz")
             metrics = door.metrics()
         assert (status, report["reasons"]) == (200, [])
-        assert report["policy"] == {"generation": 1, "error": "policy.yaml:3: rules: no such rule"}
+        assert report["policy"] == {"generation": 1, "error": "policy.yaml:3: rules: no such rule", "note": ""}
         assert report["certificate"]["error"] == "the key is none"
         assert "floorkeeper_policy_load_failed 1.0" in metrics
         assert "floorkeeper_certificate_reload_failed 1.0" in metrics
@@ -441,6 +449,7 @@ class TestReports:
             "process_resident_memory_bytes",
         ]:
             assert line in metrics
+        assert "_created" not in metrics
 
     def test_metrics_in_open_metrics_format(self, door: Door) -> None:
         accept = {"Accept": "application/openmetrics-text; version=1.0.0,text/plain;q=0.5"}
@@ -475,6 +484,33 @@ class TestLogs:
         }
         assert (denied["verdict"], denied["messages"], denied["dryRun"]) == ("denied", [LIMIT_LINE], False)
         assert (denied["user"][:6], len(denied["user"])) == ("eve xx", 256)
+
+    def test_one_line_for_each_exempt_request(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        exemption = Exemption("test rig, INC-412", namespace=NAMESPACE, workload="model-*")
+        clean = read_documents(FIXTURES / "missing-queue-name" / "pass-labelled.yaml")[-1]
+        with door_of(policy=replace(policy_of(), exemptions=(exemption,))) as door:
+            for value in (NO_REQUEST, clean):
+                door.ask("/mutate", review_of(value))
+                door.ask("/validate", review_of(value))
+        (line,) = (json.loads(JsonFormatter().format(record)) for record in caplog.records)
+        del line["time"]
+        assert line == {
+            "level": "info",
+            "logger": "floorkeeper.admission",
+            "message": "request exempt",
+            "webhook": "validate",
+            "uid": UID,
+            "operation": "CREATE",
+            "kind": "Deployment",
+            "namespace": NAMESPACE,
+            "name": "model-a",
+            "user": "jane",
+            "dryRun": False,
+            "verdict": "exempt",
+            "rules": ["implicit-gpu-request"],
+            "reason": "test rig, INC-412",
+        }
 
     def test_nothing_of_the_object(self, door: Door, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.DEBUG, "floorkeeper")
@@ -515,6 +551,7 @@ class TestOverHttps:
             ready = client.get("/readyz")
             assert (ready.status_code, ready.json()["reasons"]) == (200, [])
             assert ready.json()["certificate"]["fingerprint"] == server.started["fingerprint"]
+            assert [line["level"] for line in until(lambda: server.logged("ready"))] == ["info"]
             patched = client.post("/mutate", json=review_of(UNLABELLED), params={"timeout": "10s"})
             denied = client.post("/validate", json=review_of(NO_REQUEST))
         assert patched.http_version == "HTTP/1.1"
@@ -567,7 +604,7 @@ class TestOverHttps:
         good = path.read_text()
         with server.client() as client:
             path.write_text(good + "rules: {missing-queue-name: 'off'}\n")
-            until(lambda: client.get("/readyz").json()["policy"] == {"generation": 2, "error": ""})
+            until(lambda: client.get("/readyz").json()["policy"] == {"generation": 2, "error": "", "note": ""})
             assert client.post("/mutate", json=review_of(UNLABELLED)).json()["response"] == {
                 "uid": UID,
                 "allowed": True,
@@ -580,11 +617,34 @@ class TestOverHttps:
             assert "floorkeeper_policy_load_failed 1.0" in client.get("/metrics").text
             assert "patch" not in client.post("/mutate", json=review_of(UNLABELLED)).json()["response"]
             path.write_text(good)
-            until(lambda: client.get("/readyz").json()["policy"] == {"generation": 3, "error": ""})
+            until(lambda: client.get("/readyz").json()["policy"] == {"generation": 3, "error": "", "note": ""})
             assert client.post("/mutate", json=review_of(UNLABELLED)).json()["response"] == PATCHED
         (broken,) = server.logged("policy file is broken, the last good policy is in force")
         assert (broken["level"], broken["error"]) == ("error", policy["error"])
         assert [line["generation"] for line in server.logged("policy reloaded")] == [2, 3]
+        assert server.logged(RENDER_AGAIN) == []
+
+    @pytest.mark.parametrize("change", ["managedNamespaces: {}", "accelerators: {resources: [amd.com/gpu]}"])
+    def test_a_policy_that_changes_what_is_registered(self, state: Path, tmp_path: Path, change: str) -> None:
+        path = tmp_path / "policy.yaml"
+        head = "apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\n"
+        path.write_text(head)
+        with serving("--state", str(state), "--policy", str(path)) as server, server.client() as client:
+            path.write_text(head + change)
+            (told,) = until(lambda: server.logged(RENDER_AGAIN))
+            assert told["level"] == "warning"
+            assert client.get("/readyz").json()["policy"] == {"generation": 2, "error": "", "note": RENDER_AGAIN}
+            path.write_text(head + "inject: always")
+            until(lambda: client.get("/readyz").json()["policy"] == {"generation": 3, "error": "", "note": ""})
+
+    def test_policy_notes_are_logged(self, state: Path, tmp_path: Path) -> None:
+        path = tmp_path / "policy.yaml"
+        unbuilt = next(rule for rule in KNOWN_RULES if rule not in {each.id for each in RULES})
+        path.write_text(f"apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\nrules: {{{unbuilt}: deny}}\n")
+        with serving("--state", str(state), "--policy", str(path)) as server:
+            note = f"{path}: rules.{unbuilt}: has no effect yet, since the rule is not built"
+            (told,) = until(lambda: server.logged(note))
+            assert told["level"] == "warning"
 
 
 class QuickConnection(Connection):
@@ -630,7 +690,7 @@ class TestConnections:
         with listening(door) as port, connected(port) as connection:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             first = b""
-            while not first.endswith(b"}"):
+            while not first.endswith(b"}\n"):
                 first += connection.recv(4096)
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
             answer = b"".join(iter(lambda: connection.recv(4096), b""))
@@ -676,6 +736,7 @@ class TestEnd:
             assert time.monotonic() - started < 8
             stopping, stopped = server.logged("shutting down"), server.logged("stopped")
             assert (len(stopping), stopping[0]["signal"], len(stopped)) == (1, "SIGTERM", 1)
+            assert [line["reasons"] for line in server.logged("not ready")] == [["shutting down"]]
 
     def test_sigint_does_not_drain(self, state: Path) -> None:
         with serving("--state", str(state)) as server, server.connection():
@@ -732,22 +793,19 @@ class TestCommandLine:
                 ("serve",): (
                     2,
                     "no cluster to take facts from: give --state DIR (manifests) or --kubeconfig FILE, or run in a "
-                    "cluster",
+                    "cluster; try: floorkeeper serve --help",
                 ),
                 ("serve", "--state", str(state), "--kubeconfig", pem): (
                     2,
-                    "give --state or --kubeconfig, not both: facts come from one place",
+                    "give --state or --kubeconfig, not both: facts come from one place; try: floorkeeper serve --help",
                 ),
                 ("serve", "--tls-key", pem): (
                     2,
-                    "--tls-cert and --tls-key belong together: give both, or neither for a self-signed pair",
+                    "--tls-cert and --tls-key belong together: give both, or neither for a self-signed pair; "
+                    "try: floorkeeper serve --help",
                 ),
-                ("serve", *given, "70000"): (2, "Invalid value for '--port': "),
                 ("serve", "--state", "/nonexistent"): (2, "Invalid value for '--state': "),
                 ("serve", "--policy", "/nonexistent"): (2, "Invalid value for '--policy': "),
-                ("serve", "--nope"): (2, "No such option: --nope"),
-                ("nope",): (2, "No such command 'nope'."),
-                ("policy",): (2, "Missing command."),
                 ("serve", *given, "0", "--policy", str(tmp_path / "policy.yaml")): (
                     2,
                     f"{tmp_path}/policy.yaml:3: rules.no-such-rule: ",

@@ -102,6 +102,34 @@ class TestNeverRestart:
         outcome = update(old, changed(old, *NEW_IMAGE), cluster(reserved))
         assert outcome.lines == ((LABELLED,) if labelled else (OLD_LABEL,))
 
+    @pytest.mark.parametrize(
+        ("kind", "path", "value"),
+        [
+            ("ClusterQueue", ("spec", "stopPolicy"), "Hold"),
+            ("ClusterQueue", ("spec", "resourceGroups"), []),
+            ("ClusterQueue", ("spec", "resourceGroups", 0, "coveredResources"), ["cpu"]),
+            ("ClusterQueue", ("status", "conditions"), [{"type": "Active", "status": "False"}]),
+            ("LocalQueue", ("spec", "stopPolicy"), "HoldAndDrain"),
+            ("LocalQueue", ("spec", "clusterQueue"), "nowhere"),
+        ],
+    )
+    def test_rollout_into_a_queue_that_admits_nothing_does_not(
+        self, kind: str, path: tuple[Any, ...], value: Any
+    ) -> None:
+        names = {"llm-d-model-a-cq", "model-a-lq"}
+        state = [
+            changed(entry, *path, value) if entry["kind"] == kind and entry["metadata"]["name"] in names else entry
+            for entry in cluster()
+        ]
+        old = running(UNLABELLED)
+        assert update(old, changed(old, *NEW_IMAGE), state).lines == (OLD_LABEL,)
+
+    def test_rollout_of_a_pod_that_asks_for_more_than_is_covered_does_not(self) -> None:
+        old = running(
+            changed(UNLABELLED, "spec", "template", "spec", "containers", 0, "resources", "requests", "cpu", 1)
+        )
+        assert update(old, changed(old, *NEW_IMAGE)).lines == (OLD_LABEL,)
+
     def test_no_pods_no_restart(self) -> None:
         outcome = update(UNLABELLED, changed(UNLABELLED, "spec", "replicas", 3), cluster(9))
         assert outcome.lines == (LABELLED,)
@@ -149,6 +177,86 @@ def resources(value: Object, request: str | None, limit: str | None) -> Object:
 
 
 SELECTING = changed(CLEAN, "spec", "selector", "matchLabels", QUEUE_LABEL, "model-a-lq")
+
+
+class TestWhatAFixMayNotDo:
+    """Each of these took a running model down, or a write with it, before it was a test."""
+
+    LIMIT_ONLY = resources(CLEAN, None, "1")
+    FILL = policy_of({"gpuRequests": "fill"})
+
+    def test_filling_in_a_request_restarts_nothing(self) -> None:
+        old = running(self.LIMIT_ONLY)
+        outcome = update(old, changed(old, "metadata", "annotations", {"note": "x"}), policy=self.FILL)
+        assert outcome.patch == ()
+        assert [line[:4] for line in outcome.lines] == ["warn"]
+
+    @pytest.mark.parametrize(
+        "old", [None, LIMIT_ONLY, running(changed(LIMIT_ONLY, *NEW_IMAGE[:-1], "vllm/vllm-openai:v0.10.0"))]
+    )
+    def test_filling_in_a_request_with_a_rollout(self, old: Object | None) -> None:
+        outcome = outcome_of(subject_of(self.LIMIT_ONLY, self.FILL, old), snapshot_of(BASE), self.FILL)
+        assert outcome.value == resources(CLEAN, "1", "1")
+
+    @pytest.mark.parametrize(
+        ("strategy", "replicas", "reserved", "labelled"),
+        [
+            ({"type": "Recreate"}, 5, 0, True),
+            ({"type": "Recreate"}, 6, 0, False),
+            ({"type": "Recreate"}, 3, 3, False),
+            ({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}, 9, 4, True),
+            ({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "25%"}}, 3, 4, True),
+            ({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "100%"}}, 3, 3, False),
+            ({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 4}}, 2, 3, True),
+        ],
+    )
+    def test_as_many_replicas_as_go_down_at_once_must_fit(
+        self, strategy: Object, replicas: int, reserved: int, labelled: bool
+    ) -> None:
+        old = running(
+            changed(changed(UNLABELLED, "spec", "strategy", strategy), "spec", "replicas", replicas), replicas
+        )
+        outcome = update(old, changed(old, *NEW_IMAGE), cluster(reserved))
+        assert outcome.lines == ((LABELLED,) if labelled else (OLD_LABEL,))
+
+    @pytest.mark.parametrize(
+        "selector",
+        [
+            {"matchLabels": {"app": "model-a", QUEUE_LABEL: ""}},
+            {"matchLabels": {"app": "model-a"}, "matchExpressions": [{"key": QUEUE_LABEL, "operator": "DoesNotExist"}]},
+        ],
+    )
+    def test_the_label_never_meets_a_selector_for_it(self, selector: Object) -> None:
+        """The API server refuses a template that its selector does not match, for every rollout to come."""
+        old = running(changed(UNLABELLED, "spec", "selector", selector))
+        outcome = update(old, changed(old, *NEW_IMAGE))
+        assert outcome.patch == ()
+        assert [line[:4] for line in outcome.lines] == ["warn", "warn"]
+
+    def test_a_label_that_no_label_can_be(self) -> None:
+        name = "q" * 64
+        queue_object = {**BASE[-1], "metadata": {**BASE[-1]["metadata"], "name": name}}
+        policy = policy_of({"queues": []})
+        state = [changed(BASE[0], "metadata", "annotations", {"floorkeeper.io/default-queue": name}), *BASE[1:]]
+        outcome = outcome_of(subject_of(UNLABELLED, policy), snapshot_of([*state, queue_object]), policy)
+        assert outcome.patch == ()
+        assert "has more than 63 characters; fix: create it or name another;" in outcome.lines[0]
+
+    def test_a_stateful_set_that_kueue_labelled(self) -> None:
+        """Kueue's default goes on the object alone, and gates the pods all the same."""
+        stateful = read_documents(FIXTURES / "missing-queue-name" / "fail-stateful-set.yaml")[-1]
+        stored = changed(stateful, "metadata", "labels", {QUEUE_LABEL: "default"})
+        default = read_documents(FIXTURES / "default-local-queue" / "pass-empty-namespace.yaml")[-1]
+        policy = policy_of({"queues": []})
+        outcome = outcome_of(subject_of(stored, policy), snapshot_of([*BASE, default]), policy)
+        assert (outcome.lines, outcome.patch) == ((), ())
+
+    @pytest.mark.parametrize(("gpus", "severity"), [("1", "warn"), ("4", "deny")])
+    def test_taking_more_that_nobody_counts_is_worse(self, gpus: str, severity: str) -> None:
+        policy = policy_of({"queues": []})
+        old = running(UNLABELLED)
+        new = changed(resources(old, gpus, gpus), "spec", "replicas", 5)
+        assert [line[:4] for line in update(old, new, policy=policy).lines] == [severity]
 
 
 class TestOldOffenders:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,37 +17,58 @@ from webhook import __version__
 if TYPE_CHECKING:
     from webhook.sources.source import Source
 
+_NAME = "floorkeeper"
 _USAGE = 2  # exit code: what the command line says cannot be done
+_LAST_PORT = 65535
 
 cli = typer.Typer(
-    name="floorkeeper",
+    name=_NAME,
     help="Keeps the invariants that make Kueue-based replica rebalancing safe.",
+    # Of every command below as well.
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-policy = typer.Typer(help="What an admin decides.", rich_markup_mode=None)
+policy = typer.Typer(help="Check a policy, or print its schema.", rich_markup_mode=None)
 cli.add_typer(policy, name="policy")
 
 
 class _Failure(typer.TyperException):
-    """One clear sentence on stderr, and an exit code."""
+    """One clear sentence on stderr, and an exit code. `is_usage`: the command line itself is wrong."""
 
-    def __init__(self, message: str, code: int = _USAGE) -> None:
+    def __init__(self, message: str, code: int = _USAGE, *, is_usage: bool = False) -> None:
         super().__init__(message)
         self.exit_code = code
+        self.is_usage = is_usage
 
 
-def main() -> None:
-    """The entry point of the command line. Every error is one message on stderr, without usage text."""
+def main(words: Sequence[str] = ()) -> None:
+    """The entry point of the command line (`words`, or sys.argv). Every error is one message on stderr."""
+    words = words or sys.argv[1:] or ["--help"]
     try:
-        code = cli(sys.argv[1:] or ["--help"], prog_name="floorkeeper", standalone_mode=False)
+        code = cli(list(words), prog_name=_NAME, standalone_mode=False)
     except typer.TyperException as error:
-        print(f"floorkeeper: {error.format_message()}", file=sys.stderr)
+        message = error.format_message().rstrip(".")
+        if getattr(error, "is_usage", True):
+            message += f"; try: {_named_command(words)} --help"
+        print(f"floorkeeper: {message}", file=sys.stderr)
         code = error.exit_code
     except typer.Abort:
         code = 130
     sys.exit(code or 0)
+
+
+def _named_command(words: Sequence[str]) -> str:
+    """The command that a command line names, as far as there is one. Not every error of typer knows it."""
+    path: list[str] = []
+    below: Mapping[str, Any] = {_NAME: typer.main.get_command(cli)}
+    for word in (_NAME, *words):
+        if word not in below:
+            break
+        path.append(word)
+        below = getattr(below[word], "commands", {})
+    return " ".join(path)
 
 
 def _version(wanted: bool) -> None:
@@ -64,10 +86,23 @@ def _floorkeeper(
     pass
 
 
+@policy.callback(invoke_without_command=True)
+def _policy(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def _port(value: str | int) -> int:
+    text = str(value)  # the default comes here as the number that it is
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(_LAST_PORT)) or int(text) > _LAST_PORT:
+        raise typer.BadParameter(f"must be a whole number from 0 to {_LAST_PORT}, is {text}")
+    return int(text)
+
+
 @cli.command()
 def serve(
     host: Annotated[str, typer.Option(help="Name or address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")] = 8443,
+    port: Annotated[int, typer.Option(parser=_port, metavar="<port>", help="Port; 0 is any free one.")] = 8443,
     policy: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Policy file; without it, the defaults.")
     ] = None,
@@ -89,9 +124,10 @@ def serve(
     Without --tls-cert and --tls-key, a self-signed certificate is made. Changed files are read again.
     """
     if state is not None and kubeconfig is not None:
-        raise _Failure("give --state or --kubeconfig, not both: facts come from one place")
+        raise _Failure("give --state or --kubeconfig, not both: facts come from one place", is_usage=True)
     if (tls_cert is None) != (tls_key is None):
-        raise _Failure("--tls-cert and --tls-key belong together: give both, or neither for a self-signed pair")
+        what = "--tls-cert and --tls-key belong together: give both, or neither for a self-signed pair"
+        raise _Failure(what, is_usage=True)
     source, name = _source(state, kubeconfig)
     from webhook.server.process import CannotServe, Settings
     from webhook.server.process import serve as serve_until_signal
@@ -108,17 +144,33 @@ def render(
     policy: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Policy file; without it, the defaults.")
     ] = None,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Certificates that the API server is to trust the server by, in PEM."
+        ),
+    ] = None,
 ) -> None:
-    """Print the webhook configurations whose selectors, kinds and accelerators agree with the policy."""
+    """Print the webhook configurations that agree with the policy.
+
+    Their selectors, kinds and accelerators are the policy's, and their caBundle is --ca-file.
+    """
     from webhook.engine.policy import Policy
     from webhook.policy import PolicyError, read_policy
-    from webhook.render import render_webhooks
+    from webhook.render import CaError, read_ca_bundle, render_webhooks
 
     try:
         wanted = Policy() if policy is None else read_policy(policy)
-    except PolicyError as error:
+        ca_bundle = b"" if ca_file is None else read_ca_bundle(ca_file)
+    except (PolicyError, CaError) as error:
         raise _Failure(str(error)) from None
-    print(render_webhooks(wanted), end="")
+    print(render_webhooks(wanted, ca_bundle), end="")
+    if not ca_bundle:
+        print(
+            "floorkeeper: no caBundle: the API server will refuse the server's certificate, and with it every write "
+            "that should be judged; pass --ca-file",
+            file=sys.stderr,
+        )
 
 
 def _source(state: Path | None, kubeconfig: Path | None) -> tuple[Callable[[], Source], str]:
@@ -129,7 +181,8 @@ def _source(state: Path | None, kubeconfig: Path | None) -> tuple[Callable[[], S
         kubeconfig = _default_kubeconfig()
         if kubeconfig is None:
             raise _Failure(
-                "no cluster to take facts from: give --state DIR (manifests) or --kubeconfig FILE, or run in a cluster"
+                "no cluster to take facts from: give --state DIR (manifests) or --kubeconfig FILE, or run in a cluster",
+                is_usage=True,
             )
     return lambda: _cluster_source(kubeconfig), f"kubeconfig {kubeconfig}" if kubeconfig else "in-cluster"
 
@@ -151,6 +204,21 @@ def _cluster_source(kubeconfig: Path | None) -> Source:
     from webhook.sources.cluster import ClusterSource
 
     return ClusterSource(kubeconfig)
+
+
+@policy.command("check")
+def policy_check(file: Annotated[Path, typer.Argument(metavar="FILE", help="Policy file.")]) -> None:
+    """Say what is wrong with a policy file, or has no effect."""
+    from webhook.policy import PolicyError, PolicyFile
+
+    read = PolicyFile(file)
+    try:
+        read.load()
+    except PolicyError as error:
+        # As they are, for editors and CI: FILE:LINE: in every line.
+        print(error, file=sys.stderr)
+        raise typer.Exit(_USAGE) from None
+    print(f"{file}: fine", *read.notes(datetime.now(UTC).date()), sep="\n")
 
 
 @policy.command("schema")

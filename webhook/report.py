@@ -17,7 +17,11 @@ from webhook.engine.rule import Rule
 
 _CONTEXT = 3  # unchanged lines around a change, as diff -u has them
 _INDENT = "  "
-_SEAM = re.compile(r" (?=admission webhook |fix: |(?:would be )?patched: |not denied: )|(?<= denied the request:) ")
+_SEAM = re.compile(
+    r" (?=admission webhook |fix: |would be patched: |not denied: )"
+    r"|(?<!would be) (?=patched: )"
+    r"|(?<= denied the request:) "
+)
 """Where a message too long for one line is best broken."""
 
 

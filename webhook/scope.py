@@ -239,11 +239,12 @@ def _gpu_or_queue(rows: Sequence[Kind], accelerators: Accelerators) -> Condition
 def _uses_gpus(accelerators: Accelerators) -> str:
     """CEL: whether `pod` names an accelerator, openly or, generously read, behind Kueue's back (hidden-gpu-use)."""
     runtime_class = 'type(name) == string && (name == "nvidia" || name.startsWith("nvidia-"))'
-    # Odd spellings (//dev, /dev/./nvidia0, dev) lead there too; what else starts with dev, the rule sorts out.
-    device_path = 'type(path) == string && ("/" + path).contains("/dev")'
+    # Odd spellings (//dev, /dev/./nvidia0, dev) lead there too; '..' in a host path is refused by the API server.
+    device_path = r'type(path) == string && path.matches("^[/.]*dev([/.]*|[/.]+nvidia.*)$")'
     amounts = "[container.?resources.?requests.orValue(null), container.?resources.?limits.orValue(null)]"
+    asked = f'({_covers(accelerators)}) && named[resource] != "0" && named[resource] != 0'
     in_container = [
-        _any(amounts, "named", f"type(named) == map && {_any('named', 'resource', _covers(accelerators))}"),
+        _any(amounts, "named", f"type(named) == map && {_any('named', 'resource', asked)}"),
         _any_entry(["container.?env"], "variable", 'variable.?name.orValue("") == "NVIDIA_VISIBLE_DEVICES"'),
     ]
     terms = [
@@ -251,9 +252,6 @@ def _uses_gpus(accelerators: Accelerators) -> str:
         _any_entry(["pod.?spec.?volumes"], "volume", _any('[volume.?hostPath.?path.orValue("")]', "path", device_path)),
         _any_entry(["pod.?spec.?initContainers", "pod.?spec.?containers"], "container", _or(in_container)),
     ]
-    if accelerators.device_classes:
-        # The device class may stand in a ResourceClaimTemplate, so only the claim itself can be seen from here.
-        terms.append("pod.?spec.?resourceClaims.hasValue()")
     return _or(terms)
 
 

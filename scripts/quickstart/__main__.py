@@ -11,16 +11,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
-
 from scripts.quickstart.apiserver import ApiServer, BadAnswer
 from scripts.quickstart.certificate import write_certificate
 from scripts.quickstart.example import BadExample, Example, read_examples
+from scripts.quickstart.reload import Reloads
 from scripts.quickstart.screen import painter, width
 from scripts.quickstart.server import HOST, Interrupted, Server, ServerFailed, serving
 from scripts.quickstart.signals import Signals
+from scripts.quickstart.trial import tried
 from webhook.policy import read_policy
-from webhook.report import Outcome, Style, outcome_lines, summary, wrapped
+from webhook.report import Outcome, Style, Word, outcome_lines, summary, wrapped
 from webhook.scope import webhook_configurations
 
 # Relative, as a person would name them, and as they are in messages; scripts/run works in the repository's root.
@@ -57,8 +57,12 @@ def _arguments() -> argparse.Namespace:
         prog="scripts/run", description="Serves the example cluster and shows what it does."
     )
     parser.add_argument("--once", action="store_true", help="exit after the examples")
-    parser.add_argument("--port", type=_port, default=_PORT, metavar="N", help="port on 127.0.0.1 (%(default)s)")
-    return parser.parse_args()
+    port = f"port on 127.0.0.1 ({_PORT}; with --once any that is free)"
+    parser.add_argument("--port", type=_port, metavar="N", help=port)
+    arguments = parser.parse_args()
+    if arguments.port is None:
+        arguments.port = 0 if arguments.once else _PORT
+    return arguments
 
 
 def _port(text: str) -> int:
@@ -71,57 +75,41 @@ def _run(port: int, once: bool, folder: Path, signals: Signals) -> int:
     examples = read_examples(WORKLOADS)
     files = write_certificate(folder, HOST)
     with serving(port, CLUSTER, POLICY, files, folder / "server.log", signals) as server:
-        surprises = _show(examples, server)
+        api_server = ApiServer(server.client, webhook_configurations(read_policy(POLICY)))
+        words = _show(examples, api_server)
         if once:
-            return 1 if surprises else 0
+            return 0 if words == [example.announced for example in examples] else 1
         _tell_serving(server, files.certificate)
+        reloads = Reloads(server, api_server, examples, words)
         while signals.received is None:
             server.check()
+            for line in reloads.news():
+                print(line, flush=True)
             time.sleep(_POLL_SECONDS)
     print("\nstopped")
     return 0
 
 
-def _show(examples: list[Example], server: Server) -> int:
-    """Prints what comes of each example; returns how many came out otherwise than they announce."""
+def _show(examples: list[Example], api_server: ApiServer) -> list[Word]:
+    """Prints what comes of each example; returns it in one word each."""
     paint, columns = painter(), width()
-    api_server = ApiServer(server.client, webhook_configurations(read_policy(POLICY)))
     print(*textwrap.wrap(INTRODUCTION, columns), "", sep="\n")
     outcomes = []
     for example in examples:
-        outcome = _outcome(example, api_server)
+        outcome = tried(example, api_server)
         outcomes.append(outcome)
         print(*outcome_lines(outcome, columns, paint), "", sep="\n")
     surprises = list(_surprises(examples, outcomes))
     print(f"{summary(outcomes)}; {'not ' if surprises else ''}all as their files announce.")
     for line in surprises:
         print(paint(line, Style.DENIED))
-    return len(surprises)
-
-
-def _outcome(example: Example, api_server: ApiServer) -> Outcome:
-    created = api_server.create(example.value)
-    return Outcome(
-        source=str(example.path),
-        kind=example.value["kind"],
-        name=example.value["metadata"]["name"],
-        before=_yaml(created.sent),
-        after=_yaml(created.stored),
-        warnings=created.warnings,
-        denial=created.denial,
-        about=example.about,
-    )
+    return [outcome.word for outcome in outcomes]
 
 
 def _surprises(examples: list[Example], outcomes: list[Outcome]) -> Iterator[str]:
     for example, outcome in zip(examples, outcomes, strict=True):
         if outcome.word is not example.announced:
             yield f"{example.path} announces {example.announced}, and was {outcome.word}"
-
-
-def _yaml(value: object) -> str:
-    """Sorted, as `kubectl get -o yaml` has it."""
-    return yaml.safe_dump(value, allow_unicode=True, width=1000)
 
 
 def _tell_serving(server: Server, certificate: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Timer
+from typing import IO
 
 from scripts.quickstart.server import Client
 from webhook.report import rule_pages, rule_table
@@ -26,7 +30,12 @@ _PART = re.compile(r"<!-- generated: (?P<name>[a-z-]+) -->\n(?P<text>.*?)<!-- en
 _HEADLINE = re.compile(r"^(\w+) ── \S*/(\S+) ", re.MULTILINE)
 _SUMMARY = re.compile(r"^\d+ examples: ", re.MULTILINE)
 _METRIC = re.compile(r"^# HELP (floorkeeper_\w+) (.+)\n# TYPE \w+ (\w+)$", re.MULTILINE)
-_CREATED = "_created"  # of every counter, prometheus-client also tells when it began
+
+CHANGES = ("gpuRequests: fill", "gpuRequests: full")
+"""Lines with which the policy ends, one after the other, while the server serves."""
+
+_PATIENCE = 120.0
+"""Seconds after which a run that says nothing more is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +43,50 @@ class Run:
     """What one `scripts/run` showed, and what could be read from its server meanwhile."""
 
     output: str
+    """Without the changes."""
+
+    changes: str
+    """What it showed when its policy was changed."""
+
     metrics: str
     exit_code: int
 
 
 def run_quickstart() -> Run:
-    """Runs it on a free port, up to the point where it waits for Ctrl-C, and then presses that."""
+    """Runs it on a free port, up to the point where it waits for Ctrl-C, changes its policy, and then presses that."""
     command = [sys.executable, "-m", "scripts.quickstart", "--port=0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8") as process:
-        assert process.stdout is not None
-        lines = []
-        try:
-            for line in process.stdout:
-                lines.append(line)
-                if line.rstrip().endswith("/metrics"):
-                    break
-            metrics = _read_metrics(lines[-1])
-        finally:
-            process.send_signal(signal.SIGINT)
-            lines += process.stdout
-    return Run("".join(lines), metrics, process.returncode)
+    with TemporaryDirectory() as folder:
+        # A copy, for a policy that is to be changed.
+        policy = Path(shutil.copytree(ROOT / "examples", Path(folder, "examples"))) / "policy.yaml"
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        with subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, encoding="utf-8"
+        ) as process:
+            alarm = Timer(_PATIENCE, process.terminate)
+            alarm.start()
+            assert process.stdout is not None
+            try:
+                lines = list(_up_to(process.stdout, "/metrics\n"))
+                metrics = _read_metrics(lines[-1])
+                before = policy.read_text(encoding="utf-8")
+                changes: list[str] = []
+                for line, end in zip(CHANGES, ("is patched\n", "write one of these\n"), strict=True):
+                    policy.write_text(f"{before}{line}\n", encoding="utf-8")
+                    changes += _up_to(process.stdout, end)
+            finally:
+                alarm.cancel()
+                process.send_signal(signal.SIGINT)
+                rest = list(process.stdout)
+    return Run("".join(lines + rest), "".join(changes), metrics, process.returncode)
+
+
+def _up_to(output: IO[str], end: str) -> Iterator[str]:
+    """The lines up to the first with this end. Raises AssertionError if there is none."""
+    for line in output:
+        yield line
+        if line.endswith(end):
+            return
+    raise AssertionError(f"no line ended with {end!r}")
 
 
 def _read_metrics(command: str) -> str:
@@ -70,6 +103,7 @@ def parts(run: Run) -> dict[str, str]:
     """Every generated part by its name, in Markdown."""
     return {
         "quick-start": f"```diff\n$ ./scripts/run\n{shortened(with_fixed_names(run.output)).rstrip()}\n```\n",
+        "policy-change": f"```console\n{run.changes.strip()}\n```\n",
         "rule-table": f"{rule_table(RULES)}\n",
         "rule-pages": f"{rule_pages(RULES)}\n",
         "serve-help": f"```console\n$ floorkeeper serve --help\n{_help('serve')}\n```\n",
@@ -110,15 +144,14 @@ def _kind_of(block: str) -> tuple[str, bool]:
 
 def metrics_table(page: str) -> str:
     """The metrics of our own, from a page of them."""
-    found = [entry for entry in _METRIC.findall(page) if not entry[0].endswith(_CREATED)]
     return "\n".join(
         ["| metric | type | what it is |", "| --- | --- | --- |"]
-        + [f"| `{name}` | {kind} | {text} |" for name, text, kind in found]
+        + [f"| `{name}` | {kind} | {text} |" for name, text, kind in _METRIC.findall(page)]
     )
 
 
 def _help(command: str) -> str:
-    environment = {**os.environ, "COLUMNS": "80", "TERM": "dumb"}
+    environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb"}
     result = subprocess.run(
         [sys.executable, "-m", "webhook", command, "--help"],
         cwd=ROOT,

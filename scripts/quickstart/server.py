@@ -9,9 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
+from typing import Any
 
 from scripts.quickstart.certificate import CertificateFiles
 from scripts.quickstart.signals import Signals
@@ -67,6 +68,7 @@ class Server:
     def __init__(self, process: subprocess.Popen[bytes], log: Path, client: Client) -> None:
         self._process = process
         self._log = log
+        self._read = 0  # bytes of the log that were handed out
         self.client = client
 
     @property
@@ -77,6 +79,19 @@ class Server:
         """Raises ServerFailed if the server has ended."""
         if self._process.poll() is not None:
             raise ServerFailed(f"the server ended:\n{_tail(self._log)}")
+
+    def new_log_entries(self) -> Iterator[dict[str, Any]]:
+        """What the server logged since the last call."""
+        with self._log.open("rb") as file:
+            file.seek(self._read)
+            # A line without its end is still being written.
+            lines = [line for line in file if line.endswith(b"\n")]
+        self._read += sum(map(len, lines))
+        for line in lines:
+            with suppress(ValueError):
+                entry = json.loads(line)
+                if isinstance(entry, dict):
+                    yield entry
 
 
 @contextmanager

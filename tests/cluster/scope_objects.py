@@ -102,13 +102,10 @@ CALLED: dict[str, Object] = {
     "gpu-in-init-container": deployment(pod_spec(initContainers=[container("init", **GPU)])),
     "gpu-in-sidecar": deployment(pod_spec(initContainers=[container("side", restartPolicy="Always", **GPU)])),
     "gpu-in-last-of-many": deployment(pod_spec(*(container(f"c{n}") for n in range(9)), container("last", **GPU))),
-    "gpu-zero": deployment(pod_spec(container(**amounts(limits={"nvidia.com/gpu": 0})))),
-    "gpu-null": deployment(pod_spec(container(**amounts(limits={"nvidia.com/gpu": None})))),
     "mig-limits-only": deployment(pod_spec(container(**amounts(limits={"nvidia.com/mig-3g.40gb": 1})))),
     "amd": deployment(pod_spec(container(**amounts(limits={"amd.com/gpu": 1})))),
     "intel": pod("x", container(**amounts(limits={"gpu.intel.com/i915": 1}))),
     "neuron": deployment(pod_spec(container(**amounts(limits={"aws.amazon.com/neuroncore": 1})))),
-    "claim": deployment(pod_spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}])),
     "label-on-object": deployment(metadata={"labels": QUEUE}),
     "label-on-template": deployment(labels=QUEUE),
     "label-on-pod": pod("x", metadata={"labels": QUEUE}),
@@ -150,6 +147,13 @@ ASKED_BUT_REFUSED: dict[str, Object] = {
 """Refused after mutation by the API server or by Kueue."""
 
 SPARED: dict[str, Object] = {
+    "gpu-zero": deployment(pod_spec(container(**amounts(limits={"nvidia.com/gpu": 0})))),
+    "gpu-null": deployment(pod_spec(container(**amounts(limits={"nvidia.com/gpu": None})))),
+    "claim": deployment(pod_spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}])),
+    "host-shm": deployment(host_path("/dev/shm")),
+    "host-device-plugins": deployment(host_path("/var/lib/kubelet/device-plugins")),
+    "host-devtools": deployment(host_path("/opt/devtools")),
+    "host-devices": deployment(host_path("/devices")),
     "gateway": deployment(),
     "gateway-statefulset": workload("StatefulSet", serviceName="x"),
     "gateway-replicaset": workload("ReplicaSet"),

@@ -29,7 +29,7 @@ SERVICE = "floorkeeper.floorkeeper-system.svc"
 PORT = 8443
 
 
-def manifests(kubectl: Cluster, address: str, ca_bundle: bytes) -> list[dict[str, Any]]:
+def manifests(kubectl: Cluster, address: str, port: int, ca_bundle: bytes) -> list[dict[str, Any]]:
     """manifests/base as shipped, but for the Service, which leads here, and for the CA, which nobody can ship."""
     objects = list(yaml.safe_load_all(kubectl("kustomize", str(ROOT / "manifests" / "base")).stdout))
     for value in objects:
@@ -37,6 +37,7 @@ def manifests(kubectl: Cluster, address: str, ca_bundle: bytes) -> list[dict[str
             value["spec"] = {"type": "ExternalName", "externalName": address}
         for webhook in value.get("webhooks", []):
             webhook["clientConfig"]["caBundle"] = base64.b64encode(ca_bundle).decode()
+            webhook["clientConfig"]["service"]["port"] = port
     return objects
 
 
@@ -45,12 +46,13 @@ class Floorkeeper:
     cluster: Cluster
     directory: Path
     address: str
+    port: int
     process: subprocess.Popen[bytes] | None = None
     objects: list[dict[str, Any]] = field(default_factory=list)
 
     def start(self) -> None:
         """Starts the process and waits until it is ready."""
-        command = [sys.executable, "-m", "webhook", "serve", "--host", self.address, "--port", str(PORT)]
+        command = [sys.executable, "-m", "webhook", "serve", "--host", self.address, "--port", str(self.port)]
         command += ["--policy", str(self.directory / "policy.yaml"), "--kubeconfig", str(self.directory / "kubeconfig")]
         command += ["--tls-cert", str(self.directory / "tls.crt"), "--tls-key", str(self.directory / "tls.key")]
         with (self.directory / "log").open("ab") as log:
@@ -72,11 +74,11 @@ class Floorkeeper:
             return False
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(f"https://{self.address}:{PORT}{path}", verify=False, timeout=5)
+        return httpx.get(f"https://{self.address}:{self.port}{path}", verify=False, timeout=5)
 
     def review(self, path: str, review: dict[str, Any]) -> Any:
         """The response to a review, sent without the API server in between."""
-        answer = httpx.post(f"https://{self.address}:{PORT}{path}", json=review, verify=False, timeout=10)
+        answer = httpx.post(f"https://{self.address}:{self.port}{path}", json=review, verify=False, timeout=10)
         assert answer.status_code == 200, answer.text
         return answer.json()["response"]
 
@@ -127,18 +129,21 @@ class Floorkeeper:
         return [json.loads(line) for line in (self.directory / "log").read_text().splitlines()]
 
 
-def free_address() -> str:
-    """A loopback address on which nobody holds our port, so that two clusters can be tested side by side."""
-    for _ in range(100):
-        # At random, since one that stopped for a moment wants its address back.
-        address = f"127.77.{random.randint(1, 254)}.{random.randint(1, 254)}"
+def free_endpoint() -> tuple[str, int]:
+    """A loopback address of our own, so that two clusters can be tested side by side, and the shipped port on it.
+
+    Another port only where a server of somebody else holds the shipped one on every address.
+    """
+    # At random, since one that stops for a moment wants its address back.
+    address = f"127.77.{random.randint(1, 254)}.{random.randint(1, 254)}"
+    for port in (PORT, 0):
         with socket.socket() as probe:
             try:
-                probe.bind((address, PORT))
+                probe.bind((address, port))
             except OSError:
                 continue
-            return address
-    raise AssertionError("no free loopback address")
+            return address, int(probe.getsockname()[1])
+    raise AssertionError(f"no free port on {address}")
 
 
 def account_kubeconfig(cluster: Cluster) -> dict[str, Any]:
@@ -151,10 +156,10 @@ def account_kubeconfig(cluster: Cluster) -> dict[str, Any]:
 
 @contextmanager
 def serving(cluster: Cluster, directory: Path) -> Iterator[Floorkeeper]:
-    server = Floorkeeper(cluster, directory, free_address())
+    server = Floorkeeper(cluster, directory, *free_endpoint())
     ca_bundle = write_certificate(directory, SERVICE)
     (directory / "policy.yaml").write_text(POLICY.read_text())
-    server.objects = manifests(cluster, server.address, ca_bundle)
+    server.objects = manifests(cluster, server.address, server.port, ca_bundle)
     registrations = [value for value in server.objects if value["kind"].endswith("WebhookConfiguration")]
     cluster.apply(*(value for value in server.objects if value not in registrations))
     (directory / "kubeconfig").write_text(yaml.safe_dump(account_kubeconfig(cluster)))
@@ -178,6 +183,7 @@ def _wait_until_called(cluster: Cluster, server: Floorkeeper) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "probe", "namespace": name}}
     refused = {**quota, "spec": {"hard": {"requests.nvidia.com/gpu": "1"}}}
     try:
-        until("the API server calls", lambda: cluster.create(refused, "--dry-run=server", check=False).returncode, 20)
+        denied = 'resourcequotas.validate.floorkeeper.io" denied the request'
+        until("we are called", lambda: denied in cluster.create(refused, "--dry-run=server", check=False).stderr, 20)
     finally:
         cluster("delete", "namespace", name, "--wait=false")

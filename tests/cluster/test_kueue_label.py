@@ -87,3 +87,15 @@ def test_kueues_own_refusal_is_left_as_it_is(team: Team, floorkeeper: Floorkeepe
     assert "floorkeeper" not in result.stderr
     result = team.kubectl("annotate", "deployment", "model-a", "note=x")
     assert result.stderr == ""
+
+
+def test_stateful_set_beside_a_local_queue_default(team: Team, floorkeeper: Floorkeeper) -> None:
+    team.manage()
+    team.cluster.apply(team.local_queue("default"))
+    stateful = team.deployment("other")
+    stateful["kind"] = "StatefulSet"
+    stateful["spec"]["serviceName"] = "other"
+    result = team.cluster.apply(stateful)
+    assert result.stderr == ""
+    until("the StatefulSet serves", lambda: team.ready("other") == 1)
+    until("and is counted", lambda: len(team.workloads()) == 1)

@@ -37,7 +37,7 @@ from tests.cluster.scope_objects import (
     pod,
     pod_spec,
 )
-from tests.cluster.server import PORT, free_address
+from tests.cluster.server import free_endpoint
 from webhook.engine.policy import Policy
 from webhook.kube.accelerators import accelerators
 from webhook.kube.kinds import Kind
@@ -64,13 +64,13 @@ class Scope:
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
         self.cluster = cluster
-        self.address = free_address()
+        self.address, self.port = free_endpoint()
         self.certificate = directory
         self.ca_bundle = base64.b64encode(write_certificate(directory, f"floorkeeper.{HOME}.svc")).decode()
-        self.recorder = Recorder(self.address, PORT, directory)
+        self.recorder = Recorder(self.address, self.port, directory)
 
     def restart(self) -> None:
-        self.recorder = Recorder(self.address, PORT, self.certificate)
+        self.recorder = Recorder(self.address, self.port, self.certificate)
 
     def register(self, name: str, configurations: list[Object]) -> None:
         for configuration in configurations:
@@ -78,6 +78,7 @@ class Scope:
             for hook in configuration["webhooks"]:
                 hook["clientConfig"]["caBundle"] = self.ca_bundle
                 hook["clientConfig"]["service"]["namespace"] = HOME
+                hook["clientConfig"]["service"]["port"] = self.port
         self.cluster.apply(*configurations)
 
     def unregister(self, name: str) -> None:

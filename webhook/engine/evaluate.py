@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import date
 
 from webhook.engine.patch import CannotEdit, Edit, diff, edited
@@ -68,10 +67,14 @@ def _passed_over(subject: Subject, namespace: NamespaceFact | None, policy: Poli
 def _exempt(
     rules: Sequence[Rule], stage: Stage, subject: Subject, snapshot: Snapshot, policy: Policy, exemption: Exemption
 ) -> Verdict:
-    """An exemption is used only where a rule would have spoken: on a clean object there is nothing to count."""
+    """An exemption is used only where a rule would have spoken, and once for both calls: /validate sees every rule."""
+    passed_over = f"it is exempt: {exemption.reason}"
+    if stage is Stage.MUTATE:
+        return Verdict(subject.value, passed_over=passed_over)
     verdict = _Judgement(stage, subject, snapshot, policy, held_at_warn=False).of(rules)
-    used = exemption if verdict.findings else None
-    return Verdict(subject.value, exemption=used, passed_over=f"it is exempt: {exemption.reason}")
+    rules_used = tuple(sorted({finding.rule for finding in verdict.findings}))
+    used = exemption if rules_used else None
+    return Verdict(subject.value, exemption=used, exempted=rules_used, passed_over=passed_over)
 
 
 class _Judgement:
@@ -190,8 +193,3 @@ class _Judgement:
             f'{self.subject.kind.kind} "{self.subject.name}": is controlled by {owner.kind} "{owner.name}", which '
             f"Floorkeeper does not know: it is judged on its own; change values there if they come back",
         )
-
-
-def after_mutation(subject: Subject, verdict: Verdict) -> Subject:
-    """The subject as the API server goes on with it after /mutate."""
-    return replace(subject, value=verdict.value)

@@ -54,7 +54,7 @@ def _with(value: Any, path: Path, new: Any) -> Any:
 
 
 def diff(before: Object, after: Object) -> list[Operation]:
-    """The shortest patch that only adds and replaces, in the order of the fields. Lists keep their length and order."""
+    """The shortest patch that only adds and replaces, in the order of the fields; lists of two lengths are replaced."""
     operations: list[Operation] = []
     _collect(before, after, "", operations)
     return operations
@@ -70,7 +70,7 @@ def _collect(before: Any, after: Any, pointer: str, into: list[Operation]) -> No
                 into.append({"op": "add", "path": place, "value": value})
             else:
                 _collect(before[key], value, place, into)
-    elif isinstance(before, list) and isinstance(after, list):
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
             _collect(old, new, f"{pointer}/{index}", into)
     elif before != after or type(before) is not type(after):

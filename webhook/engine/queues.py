@@ -1,4 +1,4 @@
-"""Which LocalQueue a workload belongs to (DESIGN, 'Which queue'). First that applies:
+"""Which LocalQueue a workload belongs to. First that applies:
 
 the pod template's label, the object's own label, the policy's `queues`, the namespace's annotation
 floorkeeper.io/default-queue, a LocalQueue named `default` (which Kueue itself falls back to).

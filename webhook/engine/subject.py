@@ -16,12 +16,11 @@ from webhook.kube.pods import PodTemplate, pod_template
 class Subject:
     """One object and, on UPDATE, what it was before.
 
-    `operation` is CREATE or UPDATE: nothing is judged at DELETE. `accelerators` are the policy's. `value` is never
-    changed: a fix makes a new subject with `with_value`.
+    `old` is None at CREATE; nothing is judged at DELETE. `accelerators` are the policy's. `value` is never changed: a
+    fix makes a new subject with `with_value`.
     """
 
     kind: Kind
-    operation: str
     namespace: str
     value: Object
     accelerators: Accelerators
@@ -65,4 +64,5 @@ class Subject:
         return None if self.old is None else replace(self, value=self.old, old=None)
 
     def with_value(self, value: Object) -> Subject:
+        """The same subject after /mutate."""
         return replace(self, value=value)

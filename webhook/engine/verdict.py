@@ -85,6 +85,11 @@ class Verdict:
     patch: tuple[Operation, ...] = ()
     not_evaluated: tuple[NotEvaluated, ...] = ()
     exemption: Exemption | None = None
+    """The exemption that let the object through, if a rule would have spoken."""
+
+    exempted: tuple[str, ...] = ()
+    """The ids of the rules that would have spoken, sorted."""
+
     passed_over: str = ""
     """Why the object was not judged at all, '' if it was."""
 

@@ -33,6 +33,8 @@ class LocalQueueFact:
     namespace: str
     name: str
     cluster_queue: str
+    stopped: bool = False
+    """It admits nothing: spec.stopPolicy is not None, or Kueue says that it is not Active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class ClusterQueueFact:
     groups: tuple[ResourceGroup, ...]
     nominal: Mapping[tuple[str, str], int]
     reserved: Mapping[tuple[str, str], int]
+    stopped: bool = False
+    """It admits nothing: spec.stopPolicy is not None, or Kueue says that it is not Active."""
 
     def covers(self, resource: str) -> bool:
         return any(resource in group.covered for group in self.groups)
@@ -63,21 +67,20 @@ class ClusterQueueFact:
     def holds(self, requests: Mapping[str, int]) -> bool:
         """Whether the queue's own quota, less what it reserves now, holds these requests (billionths by resource).
 
-        Resources that the queue does not cover are left out: whether they may be missing is another question.
+        A request that the queue does not cover is never admitted. Each group gives all that it covers from one flavor.
         """
-        return all(
+        asked = {resource: amount for resource, amount in requests.items() if amount > 0}
+        return all(map(self.covers, asked)) and all(
             any(
-                all(
-                    requests.get(resource, 0) <= self.nominal.get(key, 0) - self.reserved.get(key, 0)
-                    for resource in group.covered
-                    if requests.get(resource, 0) > 0
-                    for key in ((flavor, resource),)
-                )
-                for flavor in group.flavors
+                all(amount <= self._free(flavor, resource) for resource, amount in asked.items() if resource in covered)
+                for flavor in flavors
             )
-            for group in self.groups
-            if any(requests.get(resource, 0) > 0 for resource in group.covered)
+            for covered, flavors in ((group.covered, group.flavors) for group in self.groups)
+            if not covered.isdisjoint(asked)
         )
+
+    def _free(self, flavor: str, resource: str) -> int:
+        return self.nominal.get((flavor, resource), 0) - self.reserved.get((flavor, resource), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,14 @@ def _namespace(value: Object) -> NamespaceFact:
 
 def _local_queue(value: Object) -> LocalQueueFact:
     name, namespace = _key(value)
-    return LocalQueueFact(namespace, name, string(at(value, ("spec", "clusterQueue"))))
+    return LocalQueueFact(namespace, name, string(at(value, ("spec", "clusterQueue"))), _stopped(value))
+
+
+def _stopped(value: Object) -> bool:
+    if at(value, ("spec", "stopPolicy")) not in (None, "None"):
+        return True
+    conditions = map(mapping, sequence(at(value, ("status", "conditions"))))
+    return any(entry.get("type") == "Active" and entry.get("status") == "False" for entry in conditions)
 
 
 def _cluster_queue(value: Object) -> ClusterQueueFact:
@@ -148,7 +158,7 @@ def _cluster_queue(value: Object) -> ClusterQueueFact:
     }
     # v1beta1 spells the field cohort; the API server prunes the other version's spelling.
     cohort = spec.get("cohort" if string(value.get("apiVersion")).endswith("/v1beta1") else "cohortName")
-    return ClusterQueueFact(_key(value)[0], string(cohort), tuple(groups), nominal, reserved)
+    return ClusterQueueFact(_key(value)[0], string(cohort), tuple(groups), nominal, reserved, _stopped(value))
 
 
 def _amount(value: object) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from webhook.kube.objects import Object, mapping, sequence
+
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
@@ -38,6 +40,13 @@ class LabelSelector:
         return all(labels.get(key) == value for key, value in self.match_labels) and all(
             requirement.matches(labels) for requirement in self.match_expressions
         )
+
+
+def mentions(selector: Object, key: str) -> bool:
+    """Whether a LabelSelector of an object selects by this label, however it does."""
+    return key in mapping(selector.get("matchLabels")) or any(
+        mapping(requirement).get("key") == key for requirement in sequence(selector.get("matchExpressions"))
+    )
 
 
 def name_matches(pattern: str, name: str) -> bool:

@@ -108,7 +108,7 @@ def parse_document(text: str) -> tuple[Node | None, list[Problem]]:
     except _Unusable as unusable:
         return None, [*reader.problems, unusable.problem]
     except yaml.YAMLError as error:
-        return None, [*reader.problems, _syntax_problem(error)]
+        return None, [*reader.problems, _syntax_problem(error, text)]
     return root, reader.problems
 
 
@@ -121,8 +121,11 @@ def _at_offset(text: str, offset: int, what: str) -> Problem:
     return Problem(len(lines), f"column {len(lines[-1]) + 1}", what)
 
 
-def _syntax_problem(error: yaml.YAMLError) -> Problem:
+def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark and "".join(_LINE_BREAK.split(text)[mark.line : mark.line + 1])[mark.column :].startswith("\t"):
+        # libyaml has several sentences for it, and a tab itself is not to be seen.
+        return Problem(mark.line + 1, f"column {mark.column + 1}", "is a tab; YAML wants spaces")
     began = getattr(error, "context_mark", None)
     words = [str(getattr(error, "problem", None) or "cannot be read"), str(getattr(error, "context", None) or "")]
     if words[1] and began is not None:

@@ -90,6 +90,16 @@ def _not_empty(values: list[str]) -> list[str]:
     return values
 
 
+def _publish_no_default(schema: dict[str, Any]) -> None:
+    """Of a key that is left out by default, and whose default nobody may write."""
+    schema.pop("default", None)
+
+
+def _published_not_empty(schema: dict[str, Any]) -> None:
+    _publish_no_default(schema)
+    schema["minItems"] = 1
+
+
 EmptyList = BeforeValidator(lambda value: [] if value is None else value)
 EmptyMapping = BeforeValidator(lambda value: {} if value is None else value)
 
@@ -105,12 +115,17 @@ WorkloadPattern = Annotated[str, AfterValidator(syntax.workload_pattern)]
 SubjectNames = Annotated[
     list[Annotated[str, AfterValidator(syntax.subject_name)]],
     AfterValidator(_not_empty),
-    Field(json_schema_extra={"minItems": 1}),
+    Field(json_schema_extra=_published_not_empty),
 ]
 Reason = Annotated[str, AfterValidator(_reason), WithJsonSchema({"type": "string", "minLength": 1})]
 Units = Annotated[int, PlainValidator(_units), WithJsonSchema({"type": ["integer", "string"], "minimum": 0})]
 RuleMode = Annotated[Mode, BeforeValidator(_mode)]
-Until = Annotated[date | None, PlainValidator(_last_day), WithJsonSchema({"type": "string", "format": "date"})]
+Until = Annotated[
+    date | None,
+    PlainValidator(_last_day),
+    WithJsonSchema({"type": "string", "format": "date"}),
+    Field(json_schema_extra=_publish_no_default),
+]
 MaxUnavailable = Annotated[
     int | str,
     PlainValidator(_max_unavailable),

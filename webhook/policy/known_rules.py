@@ -30,4 +30,4 @@ RuleId = Literal[
 ]
 
 KNOWN_RULES: tuple[str, ...] = get_args(RuleId)
-"""Every rule of the design, in the order of its table, built or not: a policy is written once for all of them."""
+"""Every rule there is or will be, in the order of the guide: a policy is written once for all of them."""

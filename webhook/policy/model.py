@@ -198,7 +198,7 @@ class Capacity(Section):
 class Exemption(Model):
     """Who or what is let through unjudged. Every part that is given must match, and one part must be given."""
 
-    reason: Reason = Field(description="Why, for whoever reads the audit log.")
+    reason: Reason = Field(description="Why, for whoever reads the API server's audit log.")
     users: SubjectNames = Field(default=[], description="User names, exact; one is enough.")
     groups: SubjectNames = Field(default=[], description="Group names, exact; one is enough.")
     namespace: NamespacePattern = Field(default="*", description="The namespace's name, * standing for any characters.")

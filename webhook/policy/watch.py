@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from webhook.engine.policy import Policy
+from webhook.policy.notes import notes
 from webhook.policy.parse import read_policy
 from webhook.policy.problem import PolicyError
 
@@ -50,12 +51,8 @@ class PolicyFile:
         return self.generation != before
 
     def notes(self, today: date) -> tuple[str, ...]:
-        """Warnings about exemptions that hold no more; `today` is the date in UTC."""
-        return tuple(
-            f"{self.path}: exemptions[{index}]: ended on {entry.until} ({entry.reason}); remove it, or set until anew"
-            for index, entry in enumerate(self.policy.exemptions)
-            if entry.until is not None and entry.until < today
-        )
+        """What is odd about the policy in force, with the file's name; `today` is the date in UTC."""
+        return tuple(f"{self.path}: {note}" for note in notes(self.policy, today))
 
     def _read(self, path: Path, stamp: _Stamp) -> None:
         self._stamp = stamp

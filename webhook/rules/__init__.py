@@ -13,6 +13,7 @@ from webhook.rules import (
     shared_local_queue,
     short_grace_period,
     surge_without_quota,
+    unknown_queue,
 )
 
 RULES: tuple[Rule, ...] = (
@@ -27,4 +28,5 @@ RULES: tuple[Rule, ...] = (
     gated_pods_over_quota.RULE,
     shared_local_queue.RULE,
     short_grace_period.RULE,
+    unknown_queue.RULE,
 )

@@ -1,8 +1,8 @@
 """The queue labels of an object and of its pod template agree, also with what Kueue will write.
 
-Kueue's webhook runs after Floorkeeper's and copies the label of a Deployment or StatefulSet over its template's,
-without a word: the replicas then draw on another model's quota. Where the namespace has a LocalQueue named `default`,
-it also labels an unlabelled object with that, and overwrites a label that only the template carries.
+Kueue's webhook runs after Floorkeeper's and copies the label of a Deployment over its template's, without a word: the
+replicas then draw on another model's quota. The pods of a StatefulSet it gates by the object's label, too. Where the
+namespace has a LocalQueue named `default`, it also labels an unlabelled object with that, whatever its template says.
 
 Denied in /mutate, the only call that sees the object as it was written.
 
@@ -33,7 +33,8 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
                 path,
                 must=f"must equal {show_path(FIELD_QUEUE)}, {subject.queue}",
                 actual=template.queue,
-                fix="name one LocalQueue in both places; Kueue would overwrite the template's",
+                fix="name one LocalQueue in both places"
+                + ("; Kueue would overwrite the template's" if subject.kind.kueue_defaults else ""),
             )
         elif subject.kind.kueue_defaults and not subject.queue and (template.queue or subject.is_gpu_workload):
             choice = queue_of(subject, template, snapshot, policy)

@@ -29,9 +29,6 @@ _FIX = "request an accelerator"
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
     for template in subject.templates:
-        # A claim is a request too: the driver sets the variable itself for its claims.
-        if template.spec.get("resourceClaims"):
-            continue
         if any(use.asked for use in template.accelerators(subject.accelerators)):
             continue
         for container in template.containers:
@@ -69,6 +66,8 @@ def _runtime_class(template: PodTemplate) -> Iterator[Violation]:
             must="must not be an nvidia class without an accelerator request",
             actual=name,
             fix=f"{_FIX}, or leave it out",
+            # A claim may be for a GPU, and some drivers want their runtime class for it.
+            advice=bool(sequence(template.spec.get("resourceClaims"))),
         )
 
 

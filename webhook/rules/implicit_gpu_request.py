@@ -5,8 +5,8 @@ a pod template unseen. Two sides that differ are refused by the API server itsel
 custom resource nobody says it before a controller creates the Pod, deep inside a log. And a queued workload that
 requests no accelerator at all is admitted for free.
 
-With the policy's `gpuRequests: fill`, a missing request is written from the limit. The API server does the same for a
-Pod, so a Pod with a limit alone is right when it gets here.
+With the policy's `gpuRequests: fill`, a missing request is written from the limit, unless that alone would restart pods
+that run. The API server does the same for a Pod, so a Pod with a limit alone is right when it gets here.
 
 Guide: prerequisite 4, 'Every model pod declares explicit GPU requests and limits'.
 """
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 from webhook.engine.patch import Edit
 from webhook.engine.policy import GpuRequests, Mode, Policy
+from webhook.engine.rollout import may_change
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube import quantity
@@ -27,15 +28,16 @@ from webhook.kube.snapshot import Snapshot
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
+    fills = policy.gpu_requests is GpuRequests.FILL
     for template in subject.templates:
         for use in template.accelerators(subject.accelerators):
             if use.asked:
-                yield from _pair(template, use, policy)
+                yield from _pair(template, use, fills and may_change(subject, template, policy))
     if not subject.is_gpu_workload:
         yield from _admitted_for_free(subject, snapshot, policy)
 
 
-def _pair(template: PodTemplate, use: AcceleratorUse, policy: Policy) -> Iterator[Violation]:
+def _pair(template: PodTemplate, use: AcceleratorUse, fills: bool) -> Iterator[Violation]:
     resources = (*use.container.path, "resources")
     request_path = (*resources, "requests", use.resource)
     limit_path = (*resources, "limits", use.resource)
@@ -72,7 +74,6 @@ def _pair(template: PodTemplate, use: AcceleratorUse, policy: Policy) -> Iterato
             weight=weight,
         )
     elif not use.has_request:
-        fills = policy.gpu_requests is GpuRequests.FILL
         yield Violation(
             request_path,
             must=f"must equal the limit, {quantity.show(limit)}",

@@ -8,8 +8,9 @@ annotation floorkeeper.io/default-queue. With a LocalQueue named `default`, Kueu
 does not exist is not added, and without any queue the workload is denied.
 
 Changing the pod template of a running workload restarts it. So on an update the label is added only if this very update
-changes the template and the ClusterQueue's own free quota holds a replica, or if there are no pods; `inject: always`
-overrides that. Otherwise a warning tells. A Pod gets the label at creation only: later, it is past Kueue's gate.
+changes the template and the ClusterQueue's own free quota admits as many replicas as go down at once, or if there are
+no pods; `inject: always` overrides that. Otherwise a warning tells. A Pod gets the label at creation only: later it is
+past Kueue's gate.
 
 Guide: step 3, Opt Each Deployment In.
 """
@@ -17,24 +18,32 @@ Guide: step 3, Opt Each Deployment In.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from webhook.engine.patch import Edit
 from webhook.engine.policy import Inject, Mode, Policy
 from webhook.engine.queues import Origin, QueueChoice, listed, queue_of
+from webhook.engine.rollout import down_at_once, may_change
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.facts import pods_now
 from webhook.kube.kinds import STATEFUL_SET, WORKLOADS
-from webhook.kube.names import FIELD_QUEUE
-from webhook.kube.objects import at
+from webhook.kube.names import DEFAULT_LOCAL_QUEUE, FIELD_QUEUE, QUEUE_LABEL
+from webhook.kube.objects import at, mapping
 from webhook.kube.pods import PodTemplate, pod_template
+from webhook.kube.selector import mentions
 from webhook.kube.snapshot import Snapshot
+
+_LONGEST_LABEL = 63  # characters of a label's value; a LocalQueue's name may be longer
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
     if not subject.is_gpu_workload:
         return
     if subject.kind is STATEFUL_SET and subject.queue:
+        if subject.queue == DEFAULT_LOCAL_QUEUE:
+            # Kueue puts this label on an unlabelled StatefulSet itself, and gates its pods by it.
+            return
         yield Violation(
             FIELD_QUEUE,
             must="must be on the pod template alone",
@@ -43,8 +52,10 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             advice=True,
         )
     for template in subject.templates:
+        asked = sum(amount for name, amount in template.totals().items() if subject.accelerators.covers(name))
         if not template.queue and any(use.asked for use in template.accelerators(subject.accelerators)):
-            yield from _missing(subject, template, snapshot, policy)
+            # The more a replica takes that nobody counts, the worse it is.
+            yield from (replace(found, weight=asked) for found in _missing(subject, template, snapshot, policy))
 
 
 def _missing(subject: Subject, template: PodTemplate, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
@@ -53,14 +64,14 @@ def _missing(subject: Subject, template: PodTemplate, snapshot: Snapshot, policy
         return
     path = (*template.path, *FIELD_QUEUE)
     must = "must name a LocalQueue"
+    problem = _unusable(subject, choice, snapshot)
     if choice.origin is Origin.NOBODY:
-        here = _here(subject, snapshot)
-        yield Violation(path, must, actual="absent", fix=f"set it to one of the {here}")
-    elif choice.origin is not Origin.OBJECT and snapshot.local_queue(subject.namespace, choice.name) is None:
+        yield Violation(path, must, actual="absent", fix=f"set it to one of the {_here(subject, snapshot)}")
+    elif problem:
         yield Violation(
             path,
             must,
-            actual=f"absent, and {choice.name}, from {choice.origin}, does not exist",
+            actual=f"absent, and {choice.name}, from {choice.origin}, {problem}",
             fix=f"create it or name another; {_here(subject, snapshot)}",
         )
     elif _may_label(subject, template, choice, snapshot, policy):
@@ -80,6 +91,15 @@ def _missing(subject: Subject, template: PodTemplate, snapshot: Snapshot, policy
         )
 
 
+def _unusable(subject: Subject, choice: QueueChoice, snapshot: Snapshot) -> str:
+    """Why a queue that the policy or the namespace chose cannot be the label, '' if it can."""
+    if choice.origin not in (Origin.POLICY, Origin.NAMESPACE):
+        return ""
+    if snapshot.local_queue(subject.namespace, choice.name) is None:
+        return "does not exist"
+    return f"has more than {_LONGEST_LABEL} characters" if len(choice.name) > _LONGEST_LABEL else ""
+
+
 def _here(subject: Subject, snapshot: Snapshot) -> str:
     names = snapshot.local_queues(subject.namespace)
     return f"LocalQueues of namespace {subject.namespace}: {listed(names) or 'none, create one first'}"
@@ -89,21 +109,25 @@ def _may_label(
     subject: Subject, template: PodTemplate, choice: QueueChoice, snapshot: Snapshot, policy: Policy
 ) -> bool:
     """Whether adding the label now restarts no pod that would not restart anyway, and leaves none gated."""
-    if subject.old is None:
-        return True
-    if not subject.kind.label_on_update:
+    if mentions(mapping(at(subject.value, subject.kind.selector)) if subject.kind.selector else {}, QUEUE_LABEL):
+        # The label could make the pods others than the selector means; that is queue-name-in-selector's to say.
         return False
-    if policy.inject is Inject.ALWAYS or max(pods_now(subject.old), pods_now(subject.value)) == 0:
+    if not may_change(subject, template, policy):
+        return False
+    if subject.old is None or policy.inject is Inject.ALWAYS or max(map(pods_now, (subject.old, subject.value))) == 0:
         return True
     before = pod_template(subject.old, template.path)
     if before is not None and before.queue == choice.name:
         # This update takes the label off: putting it back leaves the pods as they are.
         return True
-    if at(subject.old, template.path) == template.value:
-        return False
     local_queue = snapshot.local_queue(subject.namespace, choice.name)
-    cluster_queue = snapshot.cluster_queue(local_queue.cluster_queue) if local_queue is not None else None
-    return cluster_queue is not None and cluster_queue.holds(template.totals())
+    if local_queue is None or local_queue.stopped:
+        return False
+    cluster_queue = snapshot.cluster_queue(local_queue.cluster_queue)
+    if cluster_queue is None or cluster_queue.stopped:
+        return False
+    count = down_at_once(subject)
+    return cluster_queue.holds({name: amount * count for name, amount in template.totals().items()})
 
 
 RULE = Rule(

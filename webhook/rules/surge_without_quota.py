@@ -75,6 +75,8 @@ def _is_zero(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, str) and not value.endswith("%"):
+        return f'"{value}"'
     return _DEFAULT if value is None else str(value)
 
 

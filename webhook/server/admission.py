@@ -14,7 +14,7 @@ from webhook.engine.policy import Policy
 from webhook.engine.rule import Rule, Stage
 from webhook.engine.subject import Subject
 from webhook.engine.verdict import Verdict
-from webhook.kube.kinds import NAMESPACE, Kind, kind_of
+from webhook.kube.kinds import JUDGED, NAMESPACE, Kind, kind_of
 from webhook.server.review import MalformedReview, Review
 from webhook.sources.source import Source
 
@@ -84,7 +84,9 @@ class Admission:
         self, rules: Sequence[Rule], policies: PolicyInForce, source: Source, today: Callable[[], date] = _today
     ) -> None:
         self._rules = rules
-        self._needs = {rule.id: rule.needs for rule in rules}
+        self._needs = {
+            kind: frozenset[str]().union(*(rule.needs for rule in rules if kind in rule.kinds)) for kind in JUDGED
+        }
         self._policies = policies
         self._source = source
         self._today = today
@@ -102,13 +104,12 @@ class Admission:
                 verdict = self._judge(stage, review, kind)
         except RecursionError:
             raise MalformedReview("request.object: is nested too deeply") from None
-        return Decision(verdict, self._stale(verdict))
+        return Decision(verdict, self._stale(stage, kind, verdict))
 
     def _judge(self, stage: Stage, review: Review, kind: Kind) -> Verdict:
         policy = self._policies.policy
         subject = Subject(
             kind=kind,
-            operation=review.operation,
             namespace="" if kind is NAMESPACE else review.namespace,
             value=review.value or {},
             accelerators=policy.accelerators,
@@ -127,16 +128,14 @@ class Admission:
             log.warning("facts could not be confirmed in time", extra={"fields": {"kinds": sorted(verdict.confirm)}})
             return False
 
-    def _stale(self, verdict: Verdict) -> str:
-        if not verdict.findings and not verdict.not_evaluated:
-            return ""
-        rules = {found.rule for found in verdict.findings} | {entry.rule for entry in verdict.not_evaluated}
-        needs = frozenset[str]().union(*(self._needs.get(rule, frozenset()) for rule in rules))
-        if not needs:
+    def _stale(self, stage: Stage, kind: Kind, verdict: Verdict) -> str:
+        """Said in /validate, of every answer that rests on old facts, a clean one too."""
+        needs = self._needs[kind]
+        if stage is Stage.MUTATE or verdict.passed_over or not needs:
             return ""
         states = self._source.states()
-        ages = {kind: states[kind].age_seconds for kind in needs if kind in states}
-        old = {kind: age for kind, age in ages.items() if age > STALE_SECONDS}
+        old = {name: states[name].age_seconds for name in needs if name in states}
+        old = {name: age for name, age in old.items() if age > STALE_SECONDS}
         if not old:
             return ""
         return f"Floorkeeper's facts are {max(old.values()):.0f} s old: {', '.join(sorted(old))}"

@@ -82,7 +82,8 @@ def _reports(readiness: Readiness, metrics: Metrics) -> list[Route]:
 
 
 def _json(value: object, status: int = 200) -> Response:
-    return Response(orjson.dumps(value), status, media_type="application/json")
+    # With a newline at the end, for curl in a terminal.
+    return Response(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE), status, media_type="application/json")
 
 
 async def _http_error(_request: Request, error: Exception) -> Response:

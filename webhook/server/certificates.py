@@ -133,6 +133,10 @@ class _Served:
 
 
 def _read_pair(certificate: Path, key: Path) -> Pair:
+    for file in (certificate, key):
+        if file.exists() and not file.is_file():
+            # Opening a pipe would wait for a writer, and with it whatever else is reloaded.
+            raise CertificateError(f"{file}: is no regular file; give the path of a PEM file")
     try:
         return Pair(certificate.read_bytes(), key.read_bytes())
     except OSError as error:

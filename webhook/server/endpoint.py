@@ -101,10 +101,17 @@ class AdmissionEndpoint:
         self._metrics.request(self._stage, operation, kind, verdict, seconds)
 
     def _tell(self, request: Review, decision: Decision, outcome: str) -> None:
-        """Counts what the rules said, and logs a denied or patched request."""
+        """Counts what the rules said, and logs a denied, patched or exempt request."""
         verdict = decision.verdict
         if verdict.exemption is not None:
-            self._metrics.exemption(verdict.exemption.reason)
+            reason = verdict.exemption.reason
+            self._metrics.exemption(reason)
+            used: dict[str, object] = {
+                "verdict": outcome,
+                "rules": list(verdict.exempted),
+                "reason": printable(reason, _LONGEST_MESSAGE),
+            }
+            self._log(logging.INFO, f"request {outcome}", request, used)
         if not verdict.findings and not verdict.not_evaluated:
             return
         hits = decision.hits

@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from webhook import __version__
 from webhook.policy import PolicyError, PolicyFile
 from webhook.rules import RULES
+from webhook.scope import webhook_configurations
 from webhook.server.address import CannotListen, UnknownHost, listen_on, shown
 from webhook.server.app import app
 from webhook.server.certificates import CertificateError, Certificates
@@ -37,6 +38,8 @@ DRAIN_SECONDS = 3.0
 _GRACE_SECONDS = 5  # for answers under way; with the drain and the source's second it stays below 10 s
 _RELOAD_SECONDS = 1.0
 _SOURCE_STOP_SECONDS = 1.0
+
+RENDER_AGAIN = "policy changes what the API server must send: render and apply the webhook configurations again"
 
 log = logging.getLogger("floorkeeper.serve")
 
@@ -132,6 +135,10 @@ class _Process:
         self._certificates = certificates
         self._sockets = list(sockets)
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
+        self._rendered = webhook_configurations(policies.policy)
+        """What is registered, as far as we know: rendered from the policy at the start."""
+
+        self._was_ready: bool | None = None
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -177,6 +184,7 @@ class _Process:
         }
         log.info("serving", extra={"fields": fields})
         self._tell_notes()
+        self._tell_readiness()
 
     async def _reload(self) -> None:
         while True:
@@ -188,8 +196,10 @@ class _Process:
                 if await asyncio.to_thread(self._policies.refresh):
                     log.info("policy reloaded", extra={"fields": {"generation": self._policies.generation}})
                     self._tell_notes()
+                    self._tell_scope()
                 elif self._policies.error != error:
                     self._tell_policy_error()
+                self._tell_readiness()
             except Exception:
                 log.exception("reloading failed")
 
@@ -210,6 +220,20 @@ class _Process:
             log.error("policy file is broken, the last good policy is in force", extra={"fields": fields})
         else:
             log.info("policy file is whole again, and as before", extra={"fields": fields})
+
+    def _tell_scope(self) -> None:
+        changed = webhook_configurations(self._policies.policy) != self._rendered
+        self._readiness.policy_note = RENDER_AGAIN if changed else ""
+        if changed:
+            log.warning(RENDER_AGAIN)
+
+    def _tell_readiness(self) -> None:
+        reasons = self._readiness.reasons()
+        was_ready, self._was_ready = self._was_ready, not reasons
+        if was_ready is not self._was_ready:
+            # At the start, to wait for facts is as it should be.
+            level = logging.WARNING if was_ready and reasons else logging.INFO
+            log.log(level, "not ready" if reasons else "ready", extra={"fields": {"reasons": reasons}})
 
     def _tell_notes(self) -> None:
         for note in self._policies.notes(datetime.now(UTC).date()):

@@ -48,6 +48,9 @@ class Readiness:
         self.draining = False
         """Set once this process is about to end: not ready any more, and still answering."""
 
+        self.policy_note = ""
+        """What an admin has to do about the policy in force, '' for nothing."""
+
         self._now = now
 
     def reasons(self) -> list[str]:
@@ -76,7 +79,11 @@ class Readiness:
         return {
             "ready": not reasons,
             "reasons": reasons,
-            "policy": {"generation": self.policies.generation, "error": self.policies.error},
+            "policy": {
+                "generation": self.policies.generation,
+                "error": self.policies.error,
+                "note": self.policy_note,
+            },
             "facts": {
                 kind: {
                     "known": state.known,

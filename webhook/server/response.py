@@ -108,4 +108,5 @@ def _annotations(verdict: Verdict) -> dict[str, str]:
     found["not-evaluated"] = ",".join(sorted({entry.rule for entry in verdict.not_evaluated}))
     if verdict.exemption is not None:
         found["exempted"] = printable(verdict.exemption.reason, _LONGEST_REASON)
+        found["exempted-rules"] = ",".join(verdict.exempted)
     return {key: text for key, text in found.items() if text}

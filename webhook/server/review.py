@@ -61,6 +61,10 @@ def review(body: bytes) -> Review:
         raise MalformedReview(f"request.kind: must be a mapping, is {_shown(kind)}")
     user = _mapping(request, "userInfo", "request.") or {}
     value = _object(request, operation)
+    old = _mapping(request, "oldObject", "request.")
+    if operation == "UPDATE" and old is None:
+        # Without it a running workload would pass for a new one.
+        raise MalformedReview("request.oldObject: must be a mapping for UPDATE, is null")
     return Review(
         uid=uid,
         operation=operation,
@@ -74,7 +78,7 @@ def review(body: bytes) -> Review:
         groups=_groups(user),
         dry_run=_dry_run(request),
         value=value,
-        old=_mapping(request, "oldObject", "request."),
+        old=old,
     )
 
 

@@ -48,7 +48,7 @@ class ClusterSource:
         self._threads: list[threading.Thread] = []
         self._standings = {kind: _Standing(clock()) for kind in PROJECTIONS}
         self._confirmation = Confirmation(
-            self._connection, self.snapshot, lambda kind: self._watchers[kind].version, self._timing, clock
+            self._connection, self.snapshot, lambda kind: self._watchers[kind].version, self._timing
         )
 
     async def start(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
@@ -46,16 +45,16 @@ class Confirmation:
         snapshot: Snapshot,
         versions: Callable[[str], str],
         timing: Timing,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
         self._snapshot = snapshot
         self._versions = versions
         self._timing = timing
-        self._clock = clock
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="confirm")
+        self._asked: dict[tuple[str, str], asyncio.Task[bool]] = {}
+        """Reads that have not begun."""
+
         self._running: dict[tuple[str, str], asyncio.Task[bool]] = {}
-        self._ended: dict[tuple[str, str], tuple[float, _Mark]] = {}
         self._lists: dict[str, int] = dict.fromkeys(CONFIRMED, 0)
         self._writes: dict[str, dict[str, int]] = {kind: {} for kind in CONFIRMED}
 
@@ -75,30 +74,30 @@ class Confirmation:
         return self._lists[kind], self._writes[kind].get(namespace, 0)
 
     async def confirm(self, kinds: frozenset[str], namespace: str) -> bool:
-        """Whether a fact changed. Who asks while the same is being read shares the answer, and soon after it is no."""
-        now = self._clock()
-        self._ended = {key: end for key, end in self._ended.items() if now - end[0] < self._timing.confirmed}
+        """Whether a fact changed. Who asks while the same is being read shares the next read, which begins after that:
+        an answer from before one asked may be older than what one asks about."""
         tasks = []
-        for kind in sorted(kinds & CONFIRMED - self._snapshot.unknown().keys()):
-            key, mark = (kind, namespace), self._mark(kind, namespace)
-            # What the watch has changed since is no longer what was confirmed.
-            if namespace and self._ended.get(key, (now, None))[1] != mark:
-                if key not in self._running:
-                    self._running[key] = asyncio.create_task(self._read(kind, namespace, mark))
-                tasks.append(self._running[key])
+        for kind in sorted(kinds & CONFIRMED - self._snapshot.unknown().keys()) if namespace else ():
+            key = kind, namespace
+            if key not in self._asked:
+                self._asked[key] = asyncio.create_task(self._read(kind, namespace, self._mark(kind, namespace)))
+            tasks.append(self._asked[key])
         if not tasks:
             return False
         done, _ = await asyncio.wait(tasks, timeout=self._timing.confirm)
         return any(not task.cancelled() and task.result() for task in done)
 
     def stop(self) -> None:
-        for task in self._running.values():
+        for task in (*self._running.values(), *self._asked.values()):
             task.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _read(self, kind: str, namespace: str, before: _Mark) -> bool:
         """`before` is the mark when somebody first asked."""
-        loop = asyncio.get_running_loop()
+        loop, key = asyncio.get_running_loop(), (kind, namespace)
+        if key in self._running:
+            await asyncio.wait({self._running[key]})
+        self._running[key] = self._asked.pop(key)
         fetch = self._fetch_namespace if kind == "Namespace" else self._fetch_local_queues
         try:
             for _ in range(_ATTEMPTS):
@@ -114,8 +113,7 @@ class Confirmation:
             _log.info("facts could not be confirmed", extra={"fields": fields})
             return False
         finally:
-            del self._running[kind, namespace]
-            self._ended[kind, namespace] = self._clock(), self._mark(kind, namespace)
+            del self._running[key]
 
     def _write(self, kind: str, namespace: str, facts: Mapping[str, Fact]) -> bool:
         if kind == "Namespace":

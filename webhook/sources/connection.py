@@ -18,6 +18,7 @@ import urllib3
 from kubernetes.client import ApiClient
 
 from webhook.sources.kubeconfig import load_configuration
+from webhook.sources.source import SourceError
 from webhook.sources.timing import Timing
 
 _CHUNK = 64 * 1024
@@ -108,7 +109,10 @@ class Connection:
     def load(self) -> None:
         """Reads the configuration, and runs its exec plugin if it has one. Raises SourceError."""
         configuration = load_configuration(self._kubeconfig)
-        old, client = self._client, ApiClient(configuration)
+        try:
+            old, client = self._client, ApiClient(configuration)
+        except Exception as error:  # a SOCKS proxy without the package that it needs, for instance
+            raise SourceError(f"no connection to {configuration.host}: {error}; check its proxy settings") from error
         client.user_agent = "floorkeeper"
         manager = client.rest_client.pool_manager
         manager.pool_classes_by_scheme = {

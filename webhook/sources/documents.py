@@ -134,7 +134,7 @@ def _objects(document: Document, builder: Builder) -> Iterator[Document]:
         fix = "every object needs apiVersion, kind and metadata.name"
         if Path(document.file).stem == "kustomization":
             fix = "render a kustomization first, with `kubectl kustomize`"
-        builder.note(document.root, f"{' and '.join(missing)} {are} missing; {fix}")
+        builder.note(document.root, f"{' and '.join(missing)} {are} missing; {fix}", foreign=len(missing) > 1)
         return
     for field in ("apiVersion", "kind"):
         if not isinstance(value[field], str):

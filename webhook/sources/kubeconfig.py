@@ -39,9 +39,9 @@ def load_configuration(kubeconfig: Path | None) -> Configuration:
         raise SourceError(f"kubeconfig {kubeconfig}: {_sentence(error)}; correct it") from None
     # The kubernetes package logs the failure of an exec plugin, and would go on without any credentials.
     if "exec" in user and not configuration.api_key and not configuration.cert_file:
+        plugin = string(mapping(user["exec"]).get("command"))
         raise SourceError(
-            f"kubeconfig {kubeconfig}: its exec plugin {string(mapping(user['exec']).get('command'))!r} gave no credentials; "
-            "run it by hand to see why"
+            f"kubeconfig {kubeconfig}: its exec plugin {plugin!r} gave no credentials; run it by hand to see why"
         )
     return configuration
 

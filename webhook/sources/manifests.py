@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -13,8 +14,11 @@ from webhook.sources.documents import Document, documents_of, position, read_fil
 from webhook.sources.nodes import Problem
 from webhook.sources.source import KindState, SourceError
 
+_log = logging.getLogger("floorkeeper.manifests")
+
 _SUFFIXES = (".yaml", ".yml", ".json")
 _CLUSTER_SCOPED = frozenset({"Namespace", "ClusterQueue"})
+_MOST_NOTES = 20
 _DEFAULT_NAMESPACE = "default"
 """Where kubectl puts a namespaced object that names no namespace."""
 
@@ -28,7 +32,9 @@ class ManifestSource:
 
     async def start(self) -> None:
         """Reads the whole folder. Raises SourceError with every problem of every file, a line each."""
-        facts = await asyncio.to_thread(read_facts, self._directory)
+        facts, notes = await asyncio.to_thread(read_facts, self._directory)
+        for note in notes[:_MOST_NOTES]:
+            _log.warning("not part of the cluster", extra={"fields": {"problem": note}})
         for kind in PROJECTIONS:
             self.snapshot.replace(kind, facts[kind])
 
@@ -43,9 +49,11 @@ class ManifestSource:
         return False
 
 
-def read_facts(directory: Path) -> dict[str, list[Fact]]:
-    """The facts of each kind of PROJECTIONS that the manifests below a folder describe. Raises SourceError.
+def read_facts(directory: Path) -> tuple[dict[str, list[Fact]], list[str]]:
+    """The facts of each kind of PROJECTIONS that the manifests below a folder describe, and what was passed over.
 
+    A kustomization, a Helm values file and the like are passed over, and so is a folder without any manifest: it is an
+    empty cluster. Raises SourceError for what was meant to be a manifest and cannot be read.
     Where two objects are the same (group, kind, namespace and name), the later one counts: files go by their path,
     sorted, and objects by their place in the file.
     """
@@ -57,14 +65,16 @@ def read_facts(directory: Path) -> dict[str, list[Fact]]:
             _project(document, found, problems)
     if not found and not problems:
         what = f"describes a {', '.join(PROJECTIONS)}" if paths else "(*.yaml, *.yml, *.json) is in it"
-        problems.append(_whole(directory, f"no manifest {what}; put those that stand for the cluster there"))
-    if problems:
-        raise SourceError("\n".join(map(str, sorted(problems))))
+        empty = f"no manifest {what}, so nothing is managed; put those that stand for the cluster there"
+        problems.append(_whole(directory, empty, foreign=True))
+    wrong = sorted(problem for problem in problems if not problem.foreign)
+    if wrong:
+        raise SourceError("\n".join(map(str, wrong)))
     facts: dict[str, list[Fact]] = {kind: [] for kind in PROJECTIONS}
     for (kind, _, _), fact in found.items():
         if fact is not None:
             facts[kind].append(fact)
-    return facts
+    return facts, [str(problem) for problem in sorted(problems)]
 
 
 def _project(document: Document, found: dict[tuple[str, str, str], Fact | None], problems: list[Problem]) -> None:
@@ -72,7 +82,8 @@ def _project(document: Document, found: dict[tuple[str, str, str], Fact | None],
     value = document.value
     kind, of = value["kind"], group(value["apiVersion"])
     if kind == "Kustomization" and of == "kustomize.config.k8s.io":
-        problems.append(_at(document, (), "is a kustomization; render it with `kubectl kustomize`, and put that here"))
+        text = "is a kustomization; render it with `kubectl kustomize`, and put that here"
+        problems.append(_at(document, (), text, foreign=True))
         return
     if GROUPS.get(kind) != of:
         return
@@ -92,12 +103,12 @@ def _project(document: Document, found: dict[tuple[str, str, str], Fact | None],
     found[kind, namespace, given["name"]] = fact
 
 
-def _at(document: Document, path: tuple[str, ...], text: str) -> Problem:
-    return Problem(document.file, *position(document, path), text)
+def _at(document: Document, path: tuple[str, ...], text: str, foreign: bool = False) -> Problem:
+    return Problem(document.file, *position(document, path), text, foreign)
 
 
-def _whole(path: Path, text: str) -> Problem:
-    return Problem(str(path), 0, 0, text)
+def _whole(path: Path, text: str, foreign: bool = False) -> Problem:
+    return Problem(str(path), 0, 0, text, foreign)
 
 
 def list_manifests(directory: Path, problems: list[Problem]) -> Iterator[Path]:

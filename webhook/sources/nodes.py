@@ -35,6 +35,8 @@ class Problem:
     line: int
     column: int
     text: str
+    foreign: bool = False
+    """The document is no Kubernetes object and is not meant to be one, like a Helm values file."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.text}" if self.line else f"{self.file}: {self.text}"
@@ -131,9 +133,9 @@ class Builder:
         except RecursionError:
             raise _refused(root, _TOO_DEEP) from None
 
-    def note(self, node: yaml.Node, text: str) -> None:
+    def note(self, node: yaml.Node, text: str, foreign: bool = False) -> None:
         mark = node.start_mark
-        self.problems.append(Problem(self._file, mark.line + 1 + self.offset, mark.column + 1, text))
+        self.problems.append(Problem(self._file, mark.line + 1 + self.offset, mark.column + 1, text, foreign))
 
     def _value(self, node: yaml.Node, copying: bool) -> Any:
         if copying:

@@ -34,9 +34,6 @@ class Timing:
     confirm: float = 2.0
     """The longest that `confirm` takes."""
 
-    confirmed: float = 1.0
-    """How long a confirmed answer is taken to hold."""
-
     def watch_seconds(self) -> int:
         """For timeoutSeconds, up to a quarter shorter at random so that not all watches end together."""
         return max(1, round(self.watch * random.uniform(0.75, 1.0)))  # noqa: S311  (spreads load, keeps no secret)

@@ -1,0 +1,106 @@
+"""The command line: what it says of itself, what it says when it is wrong, and the commands that end by themselves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from webhook.cli import main
+from webhook.policy import KNOWN_RULES
+from webhook.rules import RULES
+
+ROOT = Path(__file__).parents[1]
+UNBUILT = [rule for rule in KNOWN_RULES if rule not in {each.id for each in RULES}]
+HEAD = "apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\n"
+
+
+def ran(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert isinstance(end.value.code, int)
+    return (end.value.code, *capsys.readouterr())
+
+
+COMMANDS = {(), ("serve",), ("render",), ("policy",), ("policy", "check"), ("policy", "schema")}
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS), ids=" ".join)
+def test_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
+    for columns in ("80", "200"):
+        monkeypatch.setenv("COLUMNS", columns)
+        code, out, err = ran(capsys, *command, "--help")
+        assert (code, err) == (0, "")
+        assert out.startswith(" ".join(("Usage: floorkeeper", *command)))
+        assert "..." not in out.replace("[ARGS]...", ""), "a sentence is cut"
+        assert max(map(len, out.splitlines())) <= min(int(columns), 120)
+        assert ran(capsys, *command, "-h") == (0, out, "")
+
+
+@pytest.mark.parametrize("command", ["policy"])
+def test_without_its_command_it_shows_its_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert ran(capsys, command) == ran(capsys, command, "--help")
+
+
+PORT = "Invalid value for '--port': must be a whole number from 0 to 65535, is "
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "command"),
+    [
+        ("nope", "No such command 'nope'", ""),
+        ("--nope serve", "No such option: --nope", ""),
+        ("serve --nope", "No such option: --nope", "serve"),
+        ("serve extra", "Got unexpected extra argument(s) (extra)", "serve"),
+        ("serve --port", "Option '--port' requires an argument", "serve"),
+        *((f"serve --port={port}", PORT + port, "serve") for port in ("x", "-1", "70000", "1.5", "000080", "٣", "")),
+        ("serve --state /nope", "Invalid value for '--state': dir '/nope' does not exist", "serve"),
+        ("serve --policy /nope", "Invalid value for '--policy': file '/nope' does not exist", "serve"),
+        ("render --ca-file /nope", "Invalid value for '--ca-file': file '/nope' does not exist", "render"),
+        ("policy nope", "No such command 'nope'", "policy"),
+        ("policy check", "Missing argument 'FILE'", "policy check"),
+        ("policy schema x", "Got unexpected extra argument(s) (x)", "policy schema"),
+    ],
+)
+def test_wrong_lines(capsys: pytest.CaptureFixture[str], line: str, message: str, command: str) -> None:
+    named = f"floorkeeper {command}".strip()
+    assert ran(capsys, *line.split()) == (2, "", f"floorkeeper: {message}; try: {named} --help\n")
+
+
+def test_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = ran(capsys, "policy", "schema")
+    assert (code, json.loads(out)["title"], err) == (0, "Floorkeeper policy", "")
+
+
+class TestPolicyCheck:
+    def test_fine(self, capsys: pytest.CaptureFixture[str]) -> None:
+        path = ROOT / "examples" / "policy.yaml"
+        assert ran(capsys, "policy", "check", str(path)) == (0, f"{path}: fine\n", "")
+
+    def test_notes(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        path = tmp_path / "p.yaml"
+        path.write_text(
+            f"{HEAD}rules: {{{UNBUILT[0]}: deny, hidden-gpu-use: warn}}\n"
+            "exemptions: [{users: [a], reason: INC-1, until: 2020-01-31}]\n"
+        )
+        expected = (
+            f"{path}: fine\n"
+            f"{path}: rules.{UNBUILT[0]}: has no effect yet, since the rule is not built\n"
+            f"{path}: exemptions[0]: ended on 2020-01-31 (INC-1); remove it, or set until anew\n"
+        )
+        assert ran(capsys, "policy", "check", str(path)) == (0, expected, "")
+
+    def test_wrong(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        path = tmp_path / "p.yaml"
+        path.write_text(f"{HEAD}inject: never\nrule: {{}}\n")
+        expected = (
+            f"{path}:3: inject: must be onRollout or always, is 'never'; write one of these\n"
+            f"{path}:4: rule: unknown key; did you mean rules?\n"
+        )
+        assert ran(capsys, "policy", "check", str(path)) == (2, "", expected)
+
+    def test_missing(self, capsys: pytest.CaptureFixture[str]) -> None:
+        expected = "/nope:1: file: cannot be read (No such file or directory); check the path and its permissions\n"
+        assert ran(capsys, "policy", "check", "/nope") == (2, "", expected)
