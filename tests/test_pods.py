@@ -20,7 +20,7 @@ def container(amount: Any = None, **fields: Any) -> dict[str, Any]:
 
 
 def template(**spec: Any) -> PodTemplate:
-    found = pod_template({"spec": spec}, ())
+    found = pod_template({"spec": spec}, (), Policy().accelerators)
     assert found is not None
     return found
 
@@ -70,7 +70,7 @@ def test_totals(spec: dict[str, Any], total: int | None) -> None:
 )
 def test_default_accelerators(name: str, is_accelerator: bool) -> None:
     pod = template(containers=[{"name": "c", "resources": {"limits": {name: "1"}}}])
-    assert [use.resource for use in pod.accelerators(Policy().accelerators)] == [name] * is_accelerator
+    assert [use.resource for use in pod.accelerators] == [name] * is_accelerator
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def test_default_accelerators(name: str, is_accelerator: bool) -> None:
     ],
 )
 def test_what_is_asked_for(resources: Any, asked: bool) -> None:
-    uses = template(containers=[{"name": "c", "resources": resources}]).accelerators(Policy().accelerators)
+    uses = template(containers=[{"name": "c", "resources": resources}]).accelerators
     assert any(use.asked for use in uses) == asked
 
 
 def test_ephemeral_containers_hold_nothing() -> None:
     """kubectl debug must pass: an ephemeral container cannot have resources."""
     pod = template(containers=[container(1)], ephemeralContainers=[{"name": "debug", "resources": None}])
-    assert [use.container.name for use in pod.accelerators(Policy().accelerators)] == ["c"]
+    assert [use.container.name for use in pod.accelerators] == ["c"]
 
 
 @pytest.mark.parametrize(

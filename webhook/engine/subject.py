@@ -37,7 +37,7 @@ class Subject:
 
     @cached_property
     def templates(self) -> tuple[PodTemplate, ...]:
-        found = (pod_template(self.value, path, filled=not path) for path in self.kind.templates)
+        found = (pod_template(self.value, path, self.accelerators, filled=not path) for path in self.kind.templates)
         return tuple(template for template in found if template is not None)
 
     @cached_property
@@ -48,7 +48,7 @@ class Subject:
     @cached_property
     def is_gpu_workload(self) -> bool:
         """Whether a pod of it asks for an accelerator above 0."""
-        return any(use.asked for template in self.templates for use in template.accelerators(self.accelerators))
+        return any(template.asks for template in self.templates)
 
     @cached_property
     def owner(self) -> Owner | None:

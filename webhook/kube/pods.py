@@ -68,12 +68,13 @@ def _above_zero(value: Any) -> bool:
 class PodTemplate:
     """A pod template of an object, or the Pod itself.
 
-    `filled` says that the API server copies limits to absent requests before anybody judges it, which it does for a
-    Pod and not for a template.
+    `names` are the resource names that count as accelerators. `filled` says that the API server copies limits to absent
+    requests before anybody judges it, which it does for a Pod and not for a template.
     """
 
     value: Object
     path: Path
+    names: Accelerators
     filled: bool = False
 
     @property
@@ -94,7 +95,8 @@ class PodTemplate:
             if isinstance(entry, dict):
                 yield Container(entry, (*self.path, "spec", field, index), init)
 
-    def accelerators(self, names: Accelerators) -> list[AcceleratorUse]:
+    @cached_property
+    def accelerators(self) -> tuple[AcceleratorUse, ...]:
         """Every accelerator that a container names, container by container, sorted by resource name."""
         found = []
         for container in self.containers:
@@ -102,7 +104,7 @@ class PodTemplate:
             if not requests and not limits:
                 continue
             for resource in sorted({*requests, *limits}):
-                if names.covers(resource):
+                if self.names.covers(resource):
                     has_limit = resource in limits
                     filled = self.filled and has_limit and resource not in requests
                     found.append(
@@ -115,7 +117,12 @@ class PodTemplate:
                             limit=limits.get(resource),
                         )
                     )
-        return found
+        return tuple(found)
+
+    @cached_property
+    def asks(self) -> bool:
+        """Whether it asks for an accelerator above 0."""
+        return any(use.asked for use in self.accelerators)
 
     def totals(self) -> dict[str, int]:
         """What one pod requests, in billionths by resource name, as the scheduler counts it (Kubernetes KEP-753).
@@ -148,7 +155,7 @@ def _requests(container: Container) -> dict[str, int]:
     return amounts
 
 
-def pod_template(value: Object, path: Path, filled: bool = False) -> PodTemplate | None:
+def pod_template(value: Object, path: Path, names: Accelerators, filled: bool = False) -> PodTemplate | None:
     """The template at `path` of an object, or None if there is none that is a mapping."""
     found = at(value, path) if path else value
-    return PodTemplate(found, path, filled) if isinstance(found, dict) else None
+    return PodTemplate(found, path, names, filled) if isinstance(found, dict) else None

@@ -29,7 +29,7 @@ _FIX = "request an accelerator"
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
     for template in subject.templates:
-        if any(use.asked for use in template.accelerators(subject.accelerators)):
+        if template.asks:
             continue
         for container in template.containers:
             yield from _variables(container)

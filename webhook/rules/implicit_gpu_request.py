@@ -30,7 +30,7 @@ from webhook.kube.snapshot import Snapshot
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
     fills = policy.gpu_requests is GpuRequests.FILL
     for template in subject.templates:
-        for use in template.accelerators(subject.accelerators):
+        for use in template.accelerators:
             if use.asked:
                 yield from _pair(template, use, fills and may_change(subject, template, policy))
     if not subject.is_gpu_workload:

@@ -52,9 +52,9 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             advice=True,
         )
     for template in subject.templates:
-        asked = sum(amount for name, amount in template.totals().items() if subject.accelerators.covers(name))
-        if not template.queue and any(use.asked for use in template.accelerators(subject.accelerators)):
+        if template.asks and not template.queue:
             # The more a replica takes that nobody counts, the worse it is.
+            asked = sum(amount for name, amount in template.totals().items() if subject.accelerators.covers(name))
             yield from (replace(found, weight=asked) for found in _missing(subject, template, snapshot, policy))
 
 
@@ -116,7 +116,7 @@ def _may_label(
         return False
     if subject.old is None or policy.inject is Inject.ALWAYS or max(map(pods_now, (subject.old, subject.value))) == 0:
         return True
-    before = pod_template(subject.old, template.path)
+    before = pod_template(subject.old, template.path, subject.accelerators)
     if before is not None and before.queue == choice.name:
         # This update takes the label off: putting it back leaves the pods as they are.
         return True

@@ -22,7 +22,7 @@ _DEFAULT = 30  # seconds, as the API server fills it in
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
     for template in subject.templates:
-        if not any(use.asked for use in template.accelerators(subject.accelerators)):
+        if not template.asks:
             continue
         given = template.spec.get("terminationGracePeriodSeconds")
         seconds = given if isinstance(given, int) else _DEFAULT
