@@ -72,7 +72,9 @@ def test_value(text: Any, value: Fraction) -> None:
     assert Fraction(parse(text), NANO) == value
 
 
-@pytest.mark.parametrize("text", [*REFUSED, True, False, [], {}, float("nan"), float("inf")], ids=repr)
+@pytest.mark.parametrize(
+    "text", [*REFUSED, 1e64, 10**64, "1e64", True, False, [], {}, float("nan"), float("inf")], ids=repr
+)
 def test_refused(text: Any) -> None:
     with pytest.raises(QuantityError):
         parse(text)

@@ -13,7 +13,8 @@ from typing import Any
 
 NANO = 10**9
 _CAP = (2**63 - 1) * NANO
-_LONGEST = 64  # characters; the API server itself never writes more than about 30
+_LONGEST = 96  # characters; the API server itself never writes more than about 30
+_TOO_LARGE = 10**64  # units
 _EXPONENT = 64  # largest power of ten that any real amount could need
 _TEXT = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -39,15 +40,19 @@ def parse(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise QuantityError(f"is {_shown(value)}, not a quantity such as 1 or 500m")
     if isinstance(value, int):
-        if abs(value) >= 10**_LONGEST:
-            raise QuantityError("is a number too large for a quantity")
-        return value * NANO
+        return _bounded(value * NANO)
     text = value.strip(_SPACE) if isinstance(value, str) else repr(value)
     if not text or len(text) > _LONGEST:
         raise QuantityError(f"is {_shown(value)}, not a quantity such as 1 or 500m")
     if text.isascii() and text.isdigit():
-        return int(text) * NANO
-    return _parse_text(text)
+        return _bounded(int(text) * NANO)
+    return _bounded(_parse_text(text))
+
+
+def _bounded(amount: int) -> int:
+    if abs(amount) >= _TOO_LARGE * NANO:
+        raise QuantityError("is a number too large for a quantity")
+    return amount
 
 
 def _parse_text(text: str) -> int:
