@@ -15,9 +15,10 @@ from webhook.cli import cli
 from webhook.engine.policy import Policy
 from webhook.kube.accelerators import accelerators
 from webhook.kube.kinds import OWNERS, WORKLOADS, Kind
+from webhook.kube.names import SYSTEM_NAMESPACES
 from webhook.kube.selector import LabelSelector, Requirement
 from webhook.render import CaError, read_ca_bundle, render_webhooks
-from webhook.scope import SYSTEM_NAMESPACES, webhook_configurations
+from webhook.scope import webhook_configurations
 from webhook.server.certificates import self_signed_pair
 
 BASE = Path(__file__).parents[1] / "manifests" / "base"

@@ -16,7 +16,11 @@ CLEAN = read_documents(FIXTURES / "missing-queue-name" / "pass-labelled.yaml")[-
 PLACE = f"spec.template.metadata.labels[{QUEUE_LABEL}]"
 OLD_LABEL = (
     f'warn: Deployment "model-a": {PLACE}: must name a LocalQueue, is absent; not denied: it was so before; '
-    "fix: set it to model-a-lq; that restarts the pods, one at a time [missing-queue-name]"
+    "fix: set it to model-a-lq; that restarts the pods [missing-queue-name]"
+)
+NO_QUOTA = (
+    f'warn: Deployment "model-a": {PLACE}: must name a LocalQueue, is absent; not denied: it was so before; '
+    "fix: free quota for it in model-a-lq first: with the label now, new pods would be gated [missing-queue-name]"
 )
 LABELLED = (
     f'patch: Deployment "model-a": {PLACE}: must name a LocalQueue, is absent; patched: set to model-a-lq, '
@@ -100,7 +104,7 @@ class TestNeverRestart:
         """With the label and no quota, the new pod would be gated and the model down."""
         old = running(UNLABELLED)
         outcome = update(old, changed(old, *NEW_IMAGE), cluster(reserved))
-        assert outcome.lines == ((LABELLED,) if labelled else (OLD_LABEL,))
+        assert outcome.lines == ((LABELLED,) if labelled else (NO_QUOTA,))
 
     @pytest.mark.parametrize(
         ("kind", "path", "value"),
@@ -122,13 +126,20 @@ class TestNeverRestart:
             for entry in cluster()
         ]
         old = running(UNLABELLED)
-        assert update(old, changed(old, *NEW_IMAGE), state).lines == (OLD_LABEL,)
+        assert update(old, changed(old, *NEW_IMAGE), state).lines == (NO_QUOTA,)
 
     def test_rollout_of_a_pod_that_asks_for_more_than_is_covered_does_not(self) -> None:
         old = running(
             changed(UNLABELLED, "spec", "template", "spec", "containers", 0, "resources", "requests", "cpu", 1)
         )
-        assert update(old, changed(old, *NEW_IMAGE)).lines == (OLD_LABEL,)
+        assert update(old, changed(old, *NEW_IMAGE)).lines == (NO_QUOTA,)
+
+    def test_quota_counts_as_kueue_rounds_it(self) -> None:
+        amount = ("spec", "resourceGroups", 0, "flavors", 0, "resources", 0, "nominalQuota")
+        names = {"llm-d-model-a-cq"}
+        state = [changed(value, *amount, "0.5") if value["metadata"]["name"] in names else value for value in BASE]
+        old = running(UNLABELLED)
+        assert update(old, changed(old, *NEW_IMAGE), state).lines == (LABELLED,)
 
     def test_no_pods_no_restart(self) -> None:
         outcome = update(UNLABELLED, changed(UNLABELLED, "spec", "replicas", 3), cluster(9))
@@ -217,7 +228,7 @@ class TestWhatAFixMayNotDo:
             changed(changed(UNLABELLED, "spec", "strategy", strategy), "spec", "replicas", replicas), replicas
         )
         outcome = update(old, changed(old, *NEW_IMAGE), cluster(reserved))
-        assert outcome.lines == ((LABELLED,) if labelled else (OLD_LABEL,))
+        assert outcome.lines == ((LABELLED,) if labelled else (NO_QUOTA,))
 
     @pytest.mark.parametrize(
         "selector",
@@ -324,6 +335,14 @@ class TestPassedOver:
     )
     def test_nothing_is_said(self, new: Object) -> None:
         outcome = outcome_of(subject_of(new, POLICY), snapshot_of(BASE), POLICY)
+        assert (outcome.lines, outcome.patch) == ((), ())
+
+    def test_system_namespace(self) -> None:
+        """Whatever its labels say, and also where a policy's selector matches every namespace."""
+        policy = policy_of({"managedNamespaces": {}})
+        state = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}]
+        value = changed(self.BAD, "metadata", "namespace", "kube-system")
+        outcome = outcome_of(subject_of(value, policy), snapshot_of(state), policy)
         assert (outcome.lines, outcome.patch) == ((), ())
 
     def test_terminating_namespace(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from webhook.engine.policy import Policy
 from webhook.kube.accelerators import Accelerators
 from webhook.kube.kinds import LOCAL_QUEUE, NAMESPACE, OWNERS, RESOURCE_QUOTA, WORKLOADS, Kind
-from webhook.kube.names import DEFAULT_LOCAL_QUEUE, QUEUE_LABEL
+from webhook.kube.names import DEFAULT_LOCAL_QUEUE, QUEUE_LABEL, SYSTEM_NAMESPACES
 from webhook.kube.objects import Path
 from webhook.kube.selector import LabelSelector, Requirement
 
@@ -28,17 +28,6 @@ NAME = "floorkeeper"
 """Of both configurations. Mutating webhooks run in order of this name, and it must sort before Kueue's."""
 
 _HOME = "floorkeeper-system"
-
-SYSTEM_NAMESPACES = (
-    "cert-manager",
-    _HOME,
-    "kube-node-lease",
-    "kube-public",
-    "kube-system",
-    "kueue-system",
-    "openshift-kueue-operator",
-)
-"""Never ours, whatever their labels say: while we are down, what could bring us back must start without us."""
 
 _CREATE, _UPDATE = "CREATE", "UPDATE"
 

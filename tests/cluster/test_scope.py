@@ -41,9 +41,9 @@ from tests.cluster.server import free_endpoint
 from webhook.engine.policy import Policy
 from webhook.kube.accelerators import accelerators
 from webhook.kube.kinds import Kind
-from webhook.kube.names import QUEUE_LABEL
+from webhook.kube.names import QUEUE_LABEL, SYSTEM_NAMESPACES
 from webhook.kube.selector import LabelSelector, Requirement
-from webhook.scope import SYSTEM_NAMESPACES, webhook_configurations
+from webhook.scope import webhook_configurations
 
 pytestmark = pytest.mark.cluster
 

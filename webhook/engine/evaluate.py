@@ -12,6 +12,7 @@ from webhook.engine.subject import Subject
 from webhook.engine.verdict import Finding, Note, NotEvaluated, Severity, Verdict
 from webhook.kube.facts import PROJECTIONS, NamespaceFact
 from webhook.kube.kinds import NAMESPACE
+from webhook.kube.names import SYSTEM_NAMESPACES
 from webhook.kube.objects import show_path
 from webhook.kube.snapshot import FactsMissing, Snapshot
 
@@ -54,6 +55,8 @@ def _passed_over(subject: Subject, namespace: NamespaceFact | None, policy: Poli
     """Why the object is none of our business, '' if it is."""
     if namespace is None or not policy.managed_namespaces.matches(namespace.labels):
         return UNMANAGED
+    if namespace.name in SYSTEM_NAMESPACES:
+        return "its namespace is the system's"
     if subject.deleting:
         return "it is being deleted"
     if namespace.terminating:

@@ -80,7 +80,10 @@ class ClusterQueueFact:
         )
 
     def _free(self, flavor: str, resource: str) -> int:
-        return self.nominal.get((flavor, resource), 0) - self.reserved.get((flavor, resource), 0)
+        # Kueue rounds quota up to whole units, and cpu to whole millis.
+        step = quantity.NANO // 1000 if resource == "cpu" else quantity.NANO
+        nominal = -(-self.nominal.get((flavor, resource), 0) // step) * step
+        return nominal - self.reserved.get((flavor, resource), 0)
 
 
 @dataclass(frozen=True, slots=True)

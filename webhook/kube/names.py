@@ -10,5 +10,16 @@ MANAGED_LABEL = "floorkeeper.io/managed"
 DEFAULT_QUEUE_ANNOTATION = "floorkeeper.io/default-queue"
 MODE_ANNOTATION = "floorkeeper.io/mode"
 
+SYSTEM_NAMESPACES = (
+    "cert-manager",
+    "floorkeeper-system",
+    "kube-node-lease",
+    "kube-public",
+    "kube-system",
+    "kueue-system",
+    "openshift-kueue-operator",
+)
+"""Never managed, whatever their labels say: while we are down, what could bring us back must start without us."""
+
 FIELD_QUEUE = ("metadata", "labels", QUEUE_LABEL)
 """Where the queue label is, in an object and in a pod template."""

@@ -45,7 +45,9 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
                     FIELD_QUEUE,
                     must=f"must be {choice.name}, like the pod template's",
                     actual="absent",
-                    fix=f"set it, or delete LocalQueue {DEFAULT_LOCAL_QUEUE}: Kueue writes that one over both",
+                    fix=f"set it, or delete LocalQueue {DEFAULT_LOCAL_QUEUE}: Kueue writes that one over both"
+                    if subject.old is None
+                    else f"delete LocalQueue {DEFAULT_LOCAL_QUEUE}: Kueue refuses the label on what runs",
                 )
 
 

@@ -27,7 +27,7 @@ from webhook.engine.rollout import down_at_once, may_change
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.facts import pods_now
-from webhook.kube.kinds import STATEFUL_SET, WORKLOADS
+from webhook.kube.kinds import REPLICA_SET, STATEFUL_SET, WORKLOADS
 from webhook.kube.names import DEFAULT_LOCAL_QUEUE, FIELD_QUEUE, QUEUE_LABEL
 from webhook.kube.objects import at, mapping
 from webhook.kube.pods import PodTemplate, pod_template
@@ -74,20 +74,15 @@ def _missing(subject: Subject, template: PodTemplate, snapshot: Snapshot, policy
             actual=f"absent, and {choice.name}, from {choice.origin}, {problem}",
             fix=f"create it or name another; {_here(subject, snapshot)}",
         )
-    elif _may_label(subject, template, choice, snapshot, policy):
+    else:
+        remedy = _remedy(subject, template, choice, snapshot, policy)
         yield Violation(
             path,
             must,
             actual="absent",
-            fix=f"set it to {choice.name}",
-            edits=(Edit(path, choice.name),),
+            fix=remedy or f"set it to {choice.name}",
+            edits=() if remedy else (Edit(path, choice.name),),
             done=f"set to {choice.name}, from {choice.origin}",
-        )
-    elif not subject.kind.label_on_update:
-        yield Violation(path, must, actual="absent", fix="create the Pod again with the label")
-    else:
-        yield Violation(
-            path, must, actual="absent", fix=f"set it to {choice.name}; that restarts the pods, one at a time"
         )
 
 
@@ -105,21 +100,33 @@ def _here(subject: Subject, snapshot: Snapshot) -> str:
     return f"LocalQueues of namespace {subject.namespace}: {listed(names) or 'none, create one first'}"
 
 
-def _may_label(
-    subject: Subject, template: PodTemplate, choice: QueueChoice, snapshot: Snapshot, policy: Policy
-) -> bool:
-    """Whether adding the label now restarts no pod that would not restart anyway, and leaves none gated."""
+def _remedy(subject: Subject, template: PodTemplate, choice: QueueChoice, snapshot: Snapshot, policy: Policy) -> str:
+    """What a person has to do, where adding the label now would restart pods, leave some gated, or be refused.
+
+    '' where it does none of that.
+    """
     if mentions(mapping(at(subject.value, subject.kind.selector)) if subject.kind.selector else {}, QUEUE_LABEL):
-        # The label could make the pods others than the selector means; that is queue-name-in-selector's to say.
-        return False
-    if not may_change(subject, template, policy):
-        return False
-    if subject.old is None or policy.inject is Inject.ALWAYS or max(map(pods_now, (subject.old, subject.value))) == 0:
-        return True
+        return "create it anew with a selector that is not about this label"
+    if subject.old is None:
+        return ""
+    if not subject.kind.label_on_update:
+        return f"create the {subject.kind.kind} again with the label"
+    if policy.inject is Inject.ALWAYS or max(map(pods_now, (subject.old, subject.value))) == 0:
+        return ""
     before = pod_template(subject.old, template.path, subject.accelerators)
     if before is not None and before.queue == choice.name:
         # This update takes the label off: putting it back leaves the pods as they are.
-        return True
+        return ""
+    if not _admits(subject, template, choice, snapshot):
+        return f"free quota for it in {choice.name} first: with the label now, new pods would be gated"
+    if not may_change(subject, template, policy):
+        restarts = "that restarts the pods" if subject.kind is not REPLICA_SET else "it counts for new pods alone"
+        return f"set it to {choice.name}; {restarts}"
+    return ""
+
+
+def _admits(subject: Subject, template: PodTemplate, choice: QueueChoice, snapshot: Snapshot) -> bool:
+    """Whether the queue's own free quota admits as many replicas as a rollout takes down at once."""
     local_queue = snapshot.local_queue(subject.namespace, choice.name)
     if local_queue is None or local_queue.stopped:
         return False

@@ -14,9 +14,10 @@ from webhook.kube.objects import show_path
 from webhook.server.review import API_VERSION, KIND, Review
 from webhook.server.text import printable
 
-# The API server keeps 256 characters of a warning and 4096 of all warnings of a request (apiserver 1.36).
+# The API server keeps 256 characters of a warning and 4096 of all warnings of a request (apiserver 1.36), to which both
+# calls add.
 _LONGEST_WARNING = 255
-_ALL_WARNINGS = 4095
+_ALL_WARNINGS = 2047
 _ROOM_FOR_MORE = 40  # for the line that says how many were left out
 
 _LONGEST_MESSAGE = 1024  # characters of one finding in a denial
