@@ -26,6 +26,10 @@ _KINDS = {
     "statefulsets": ("apps/v1", "StatefulSet"),
     "localqueues": ("kueue.x-k8s.io/v1beta2", "LocalQueue"),
     "clusterqueues": ("kueue.x-k8s.io/v1beta2", "ClusterQueue"),
+    "cohorts": ("kueue.x-k8s.io/v1beta2", "Cohort"),
+    "resourceflavors": ("kueue.x-k8s.io/v1beta2", "ResourceFlavor"),
+    "admissionchecks": ("kueue.x-k8s.io/v1beta2", "AdmissionCheck"),
+    "nodes": ("v1", "Node"),
 }
 RESOURCES = {kind: resource for resource, (_, kind) in _KINDS.items()}
 KUEUE = "kueue.x-k8s.io"

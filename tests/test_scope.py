@@ -18,8 +18,10 @@ from webhook.kube.kinds import OWNERS, WORKLOADS, Kind
 from webhook.kube.names import SYSTEM_NAMESPACES
 from webhook.kube.selector import LabelSelector, Requirement
 from webhook.render import CaError, read_ca_bundle, render_webhooks
+from webhook.rules import NEEDS
 from webhook.scope import webhook_configurations
 from webhook.server.certificates import self_signed_pair
+from webhook.sources.access import ACCESS
 
 BASE = Path(__file__).parents[1] / "manifests" / "base"
 SYSTEM = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(SYSTEM_NAMESPACES)}
@@ -237,15 +239,8 @@ def test_a_new_row_needs_no_code() -> None:
 
 
 def test_the_account_may_read_and_nothing_else() -> None:
-    expected = {
-        ("", "namespaces", "get list watch"),
-        ("", "pods", "list watch"),
-        ("", "resourcequotas", "list watch"),
-        ("apps", "deployments", "list watch"),
-        ("apps", "statefulsets", "list watch"),
-        ("kueue.x-k8s.io", "clusterqueues", "list watch"),
-        ("kueue.x-k8s.io", "localqueues", "get list watch"),
-    }
+    """What the rules need is watched, and what is watched is granted."""
+    expected = [(row.group, row.resource, " ".join(sorted(row.verbs))) for row in (ACCESS[kind] for kind in NEEDS)]
     account, role, binding = yaml.safe_load_all((BASE / "rbac.yaml").read_text())
     granted = [
         (group, resource, " ".join(rule["verbs"]))

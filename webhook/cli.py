@@ -201,9 +201,10 @@ def _manifest_source(directory: Path) -> Source:
 
 
 def _cluster_source(kubeconfig: Path | None) -> Source:
+    from webhook.rules import NEEDS
     from webhook.sources.cluster import ClusterSource
 
-    return ClusterSource(kubeconfig)
+    return ClusterSource(kubeconfig, sorted(NEEDS))
 
 
 @policy.command("check")

@@ -9,10 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from webhook.kube import quantity
 from webhook.kube.kinds import DEPLOYMENT, STATEFUL_SET, Kind, controller
-from webhook.kube.names import DEFAULT_QUEUE_ANNOTATION, MODE_ANNOTATION, QUEUE_LABEL
-from webhook.kube.objects import Object, at, deleting, label, labels, mapping, metadata, sequence, string
+from webhook.kube.names import DEFAULT_QUEUE_ANNOTATION, KUEUE_GROUP, MODE_ANNOTATION, QUEUE_LABEL
+from webhook.kube.node_facts import NodeFact, ResourceFlavorFact, project_node, project_resource_flavor
+from webhook.kube.objects import Object, at, deleting, label, labels, mapping, metadata, string
+from webhook.kube.quota_facts import (
+    AdmissionCheckFact,
+    ClusterQueueFact,
+    CohortFact,
+    project_admission_check,
+    project_cluster_queue,
+    project_cohort,
+    stopped,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,55 +44,6 @@ class LocalQueueFact:
     cluster_queue: str
     stopped: bool = False
     """It admits nothing: spec.stopPolicy is not None, or Kueue says that it is not Active."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceGroup:
-    """One resourceGroups entry of a ClusterQueue: a pod gets all its covered resources from one of the flavors."""
-
-    covered: frozenset[str]
-    flavors: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterQueueFact:
-    """`nominal` and `reserved` are in billionths, by (flavor, resource).
-
-    `nominal` is nominalQuota, which is guaranteed to this queue; `reserved` is status.flavorsReservation, what its
-    Workloads hold now, borrowed quota included.
-    """
-
-    name: str
-    cohort: str
-    groups: tuple[ResourceGroup, ...]
-    nominal: Mapping[tuple[str, str], int]
-    reserved: Mapping[tuple[str, str], int]
-    stopped: bool = False
-    """It admits nothing: spec.stopPolicy is not None, or Kueue says that it is not Active."""
-
-    def covers(self, resource: str) -> bool:
-        return any(resource in group.covered for group in self.groups)
-
-    def holds(self, requests: Mapping[str, int]) -> bool:
-        """Whether the queue's own quota, less what it reserves now, holds these requests (billionths by resource).
-
-        A request that the queue does not cover is never admitted. Each group gives all that it covers from one flavor.
-        """
-        asked = {resource: amount for resource, amount in requests.items() if amount > 0}
-        return all(map(self.covers, asked)) and all(
-            any(
-                all(amount <= self._free(flavor, resource) for resource, amount in asked.items() if resource in covered)
-                for flavor in flavors
-            )
-            for covered, flavors in ((group.covered, group.flavors) for group in self.groups)
-            if not covered.isdisjoint(asked)
-        )
-
-    def _free(self, flavor: str, resource: str) -> int:
-        # Kueue rounds quota up to whole units, and cpu to whole millis.
-        step = quantity.NANO // 1000 if resource == "cpu" else quantity.NANO
-        nominal = -(-self.nominal.get((flavor, resource), 0) // step) * step
-        return nominal - self.reserved.get((flavor, resource), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +77,8 @@ class WorkloadFact:
     """The labels that a policy's queue selector is matched against; empty for a workload without a queue."""
 
 
-Fact = NamespaceFact | LocalQueueFact | ClusterQueueFact | ResourceQuotaFact | WorkloadFact
+_ClusterFact = NamespaceFact | ClusterQueueFact | CohortFact | ResourceFlavorFact | AdmissionCheckFact | NodeFact
+Fact = _ClusterFact | LocalQueueFact | ResourceQuotaFact | WorkloadFact
 
 
 def _namespace(value: Object) -> NamespaceFact:
@@ -133,43 +94,7 @@ def _namespace(value: Object) -> NamespaceFact:
 
 def _local_queue(value: Object) -> LocalQueueFact:
     name, namespace = _key(value)
-    return LocalQueueFact(namespace, name, string(at(value, ("spec", "clusterQueue"))), _stopped(value))
-
-
-def _stopped(value: Object) -> bool:
-    if at(value, ("spec", "stopPolicy")) not in (None, "None"):
-        return True
-    conditions = map(mapping, sequence(at(value, ("status", "conditions"))))
-    return any(entry.get("type") == "Active" and entry.get("status") == "False" for entry in conditions)
-
-
-def _cluster_queue(value: Object) -> ClusterQueueFact:
-    spec = mapping(value.get("spec"))
-    groups = []
-    nominal: dict[tuple[str, str], int] = {}
-    for group in map(mapping, sequence(spec.get("resourceGroups"))):
-        flavors = [mapping(flavor) for flavor in sequence(group.get("flavors"))]
-        names = tuple(string(flavor.get("name")) for flavor in flavors)
-        groups.append(ResourceGroup(frozenset(map(string, sequence(group.get("coveredResources")))), names))
-        for flavor, name in zip(flavors, names, strict=True):
-            for resource in map(mapping, sequence(flavor.get("resources"))):
-                nominal[name, string(resource.get("name"))] = _amount(resource.get("nominalQuota"))
-    reserved = {
-        (string(flavor.get("name")), string(resource.get("name"))): _amount(resource.get("total"))
-        for flavor in map(mapping, sequence(at(value, ("status", "flavorsReservation"))))
-        for resource in map(mapping, sequence(flavor.get("resources")))
-    }
-    # v1beta1 spells the field cohort; the API server prunes the other version's spelling.
-    cohort = spec.get("cohort" if string(value.get("apiVersion")).endswith("/v1beta1") else "cohortName")
-    return ClusterQueueFact(_key(value)[0], string(cohort), tuple(groups), nominal, reserved, _stopped(value))
-
-
-def _amount(value: object) -> int:
-    """A quota that is no quantity counts as none: the ClusterQueue's own rules report it."""
-    try:
-        return quantity.parse(value)
-    except quantity.QuantityError:
-        return 0
+    return LocalQueueFact(namespace, name, string(at(value, ("spec", "clusterQueue"))), stopped(value))
 
 
 def _resource_quota(value: Object) -> ResourceQuotaFact:
@@ -231,7 +156,11 @@ def _key(value: Object) -> tuple[str, str]:
 PROJECTIONS: Mapping[str, Callable[[Object], Fact | None]] = {
     "Namespace": _namespace,
     "LocalQueue": _local_queue,
-    "ClusterQueue": _cluster_queue,
+    "ClusterQueue": project_cluster_queue,
+    "Cohort": project_cohort,
+    "ResourceFlavor": project_resource_flavor,
+    "AdmissionCheck": project_admission_check,
+    "Node": project_node,
     "ResourceQuota": _resource_quota,
     "Deployment": _workload(DEPLOYMENT),
     "StatefulSet": _workload(STATEFUL_SET),
@@ -241,10 +170,17 @@ PROJECTIONS: Mapping[str, Callable[[Object], Fact | None]] = {
 
 GROUPS: Mapping[str, str] = {
     "Namespace": "",
-    "LocalQueue": "kueue.x-k8s.io",
-    "ClusterQueue": "kueue.x-k8s.io",
+    "LocalQueue": KUEUE_GROUP,
+    "ClusterQueue": KUEUE_GROUP,
+    "Cohort": KUEUE_GROUP,
+    "ResourceFlavor": KUEUE_GROUP,
+    "AdmissionCheck": KUEUE_GROUP,
+    "Node": "",
     "ResourceQuota": "",
     "Deployment": "apps",
     "StatefulSet": "apps",
     "Pod": "",
 }
+
+CLUSTER_SCOPED = frozenset({"Namespace", "ClusterQueue", "Cohort", "ResourceFlavor", "AdmissionCheck", "Node"})
+"""Kinds whose objects are in no namespace."""

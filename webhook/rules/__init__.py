@@ -30,3 +30,6 @@ RULES: tuple[Rule, ...] = (
     short_grace_period.RULE,
     unknown_queue.RULE,
 )
+
+NEEDS: frozenset[str] = frozenset({"Namespace"}).union(*(rule.needs for rule in RULES))
+"""The kinds that a rule compares with, and Namespace, without which nothing is judged: what is watched, and no more."""

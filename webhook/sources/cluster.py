@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,16 +37,25 @@ class ClusterSource:
     """Watches the cluster that a kubeconfig names, or the one that this pod runs in if `kubeconfig` is None."""
 
     def __init__(
-        self, kubeconfig: Path | None, *, timing: Timing | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        kubeconfig: Path | None,
+        kinds: Collection[str] = tuple(PROJECTIONS),
+        *,
+        timing: Timing | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.snapshot = Snapshot()
+        """`kinds` are those to watch, of PROJECTIONS; the others stay unknown, and no right to read them is needed."""
+        self.snapshot = Snapshot(unknown="is not watched")
+        for kind in kinds:
+            self.snapshot.forget(kind, "not read yet")
+        self._kinds = tuple(kinds)
         self._timing = timing or Timing()
         self._clock = clock
         self._connection = Connection(kubeconfig, self._timing, clock)
         self._stopping = threading.Event()
         self._watchers: dict[str, Watcher] = {}
         self._threads: list[threading.Thread] = []
-        self._standings = {kind: _Standing(clock()) for kind in PROJECTIONS}
+        self._standings = {kind: _Standing(clock()) for kind in kinds}
         self._confirmation = Confirmation(
             self._connection, self.snapshot, lambda kind: self._watchers[kind].version, self._timing
         )
@@ -63,7 +72,7 @@ class ClusterSource:
                 # The loop was closed without stop(): there is nobody left to tell.
                 self._stopping.set()
 
-        for kind in PROJECTIONS:
+        for kind in self._kinds:
             self._standings[kind].current_at = self._clock()
             watcher = Watcher(ACCESS[kind], self._connection, post, self._stopping, self._timing, self._clock)
             self._watchers[kind] = watcher

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from webhook.kube.facts import GROUPS, PROJECTIONS, Fact
+from webhook.kube.facts import CLUSTER_SCOPED, GROUPS, PROJECTIONS, Fact
 from webhook.kube.objects import group, mapping
 from webhook.kube.snapshot import Snapshot
 from webhook.sources.documents import Document, documents_of, position, read_file
@@ -17,7 +17,6 @@ from webhook.sources.source import KindState, SourceError
 _log = logging.getLogger("floorkeeper.manifests")
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-_CLUSTER_SCOPED = frozenset({"Namespace", "ClusterQueue"})
 _MOST_NOTES = 20
 _DEFAULT_NAMESPACE = "default"
 """Where kubectl puts a namespaced object that names no namespace."""
@@ -98,7 +97,7 @@ def _project(document: Document, found: dict[tuple[str, str, str], Fact | None],
         strings = False
     if not strings:
         return
-    namespace = "" if kind in _CLUSTER_SCOPED else given.get("namespace") or _DEFAULT_NAMESPACE
+    namespace = "" if kind in CLUSTER_SCOPED else given.get("namespace") or _DEFAULT_NAMESPACE
     fact = PROJECTIONS[kind]({**value, "metadata": {**given, "namespace": namespace}})
     found[kind, namespace, given["name"]] = fact
 

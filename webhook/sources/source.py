@@ -38,7 +38,7 @@ class Source(Protocol):
         """Ends whatever start began, within a second."""
 
     def states(self) -> Mapping[str, KindState]:
-        """One state for each kind of `webhook.kube.facts.PROJECTIONS`."""
+        """One state for each kind that it reads, of `webhook.kube.facts.PROJECTIONS`."""
 
     async def confirm(self, kinds: frozenset[str], namespace: str) -> bool:
         """Reads kinds of one namespace again, past the watch, and says whether a fact changed. Takes 2 s at the most.
