@@ -112,5 +112,16 @@ def test_image_change_without_quota_keeps_the_model_up(team: Team, floorkeeper: 
     assert QUEUE_LABEL not in team.get("deployment", "model-a")["spec"]["template"]["metadata"]["labels"]
 
 
+def test_image_change_into_a_held_queue_keeps_the_model_up(team: Team, floorkeeper: Floorkeeper) -> None:
+    team.cluster.apply(team.deployment("model-a", 1))
+    until("the model serves", lambda: team.ready("model-a") == 1)
+    hold = '{"spec":{"stopPolicy":"Hold"}}'
+    team.cluster("patch", "clusterqueue", f"{team.namespace}-model-a", "--type=merge", "-p", hold)
+    team.manage()
+    result = team.set_image("model-a", "v0.12.0")
+    assert "free quota for it in model-a-lq first: with the label now, new pods would be gated" in result.stderr
+    until("the rollout finishes", lambda: team.rolled_out("model-a"))
+
+
 def hashes(team: Team) -> set[str]:
     return {pod["metadata"]["labels"]["pod-template-hash"] for pod in team.pods("model-a")}
