@@ -33,6 +33,7 @@ QUICK = Timing(
     brief=0.05,
     retry=0.02,
     retry_most=0.2,
+    refused=0.0,
     renewal=0.2,
     confirm=0.5,
 )
@@ -546,6 +547,21 @@ def test_a_kind_that_may_not_be_read_is_unknown_and_the_others_go_on(api: ApiSer
             api.forbidden.clear()
             await until(lambda: all_known(source))
             assert all(each.required for each in source.states().values())
+
+    run(test())
+
+
+def test_a_starting_api_server_that_refuses_everybody_costs_no_facts(api: ApiServer, tmp_path: Path) -> None:
+    """For a moment it knows no roles: what was read before stays, with its age, until the refusal lasts."""
+
+    async def test() -> None:
+        timing = Timing(watch=1, retry=0.02, retry_most=0.1, refused=60, silence=0.5, connect=0.5)
+        async with following(api.kubeconfig(tmp_path), timing) as source:
+            await until(lambda: all_known(source))
+            api.faults["watch", "namespaces"].extend([hung_up] * 10 + [error_status(403)] * 5)
+            await until(lambda: not api.faults["watch", "namespaces"])
+            assert all_known(source)
+            await until(lambda: not source.states()["Namespace"].detail)
 
     run(test())
 

@@ -113,6 +113,7 @@ class TestNeverRestart:
             ("ClusterQueue", ("spec", "resourceGroups"), []),
             ("ClusterQueue", ("spec", "resourceGroups", 0, "coveredResources"), ["cpu"]),
             ("ClusterQueue", ("status", "conditions"), [{"type": "Active", "status": "False"}]),
+            ("ClusterQueue", ("metadata", "deletionTimestamp"), "2026-11-29T00:00:00Z"),
             ("LocalQueue", ("spec", "stopPolicy"), "HoldAndDrain"),
             ("LocalQueue", ("spec", "clusterQueue"), "nowhere"),
         ],

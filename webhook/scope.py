@@ -176,7 +176,11 @@ owner.?controller.orValue(false) &&
 
 _TOP = (
     "no-workload-owns-it",
-    "!" + _any_entry(["object.metadata.?ownerReferences"], "owner", _OWNER_IS_WORKLOAD),
+    # The old object too: orphaning takes the reference away, and must go on while we are down.
+    "!"
+    + _any_entry(
+        ["object.metadata.?ownerReferences", "oldObject.?metadata.?ownerReferences"], "owner", _OWNER_IS_WORKLOAD
+    ),
 )
 
 

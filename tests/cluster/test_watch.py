@@ -20,7 +20,7 @@ from webhook.sources.access import ACCESS
 from webhook.sources.cluster import ClusterSource
 from webhook.sources.timing import Timing
 
-QUICK = Timing(retry_most=2)
+QUICK = Timing(retry_most=2, refused=1)
 
 
 @asynccontextmanager

@@ -61,9 +61,11 @@ def _passed_over(subject: Subject, namespace: NamespaceFact | None, policy: Poli
         return "it is being deleted"
     if namespace.terminating:
         return "its namespace is terminating"
-    owner = subject.owner
-    if owner is not None and owner.is_parent and subject.kind.is_workload:
-        return f"its {owner.kind} was judged"
+    for one in (subject, subject.before):
+        # An object that its owner lets go is judged from its next write on.
+        owner = one.owner if one is not None else None
+        if owner is not None and owner.is_parent and subject.kind.is_workload:
+            return f"its {owner.kind} was judged"
     return ""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from webhook.kube import quantity
-from webhook.kube.objects import Object, at, mapping, metadata, sequence, string
+from webhook.kube.objects import Object, at, deleting, mapping, metadata, sequence, string
 
 FlavorResource = tuple[str, str]
 """The names of a ResourceFlavor and of a resource: what Kueue keeps one quota for."""
@@ -151,8 +151,8 @@ def project_admission_check(value: Object) -> AdmissionCheckFact:
 
 
 def stopped(value: Object) -> bool:
-    """Whether a ClusterQueue or LocalQueue admits nothing, by its stopPolicy or by its Active condition."""
-    if at(value, ("spec", "stopPolicy")) not in (None, "None"):
+    """Whether a ClusterQueue or LocalQueue admits nothing: stopped, not Active, or being deleted."""
+    if deleting(value) or at(value, ("spec", "stopPolicy")) not in (None, "None"):
         return True
     conditions = map(mapping, sequence(at(value, ("status", "conditions"))))
     return any(entry.get("type") == "Active" and entry.get("status") == "False" for entry in conditions)

@@ -40,7 +40,7 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
         ]
         if others:
             yield Violation(
-                (*template.path, *FIELD_QUEUE),
+                (*template.path, *FIELD_QUEUE) if template.queue else FIELD_QUEUE,
                 must="must serve one model",
                 actual=f"{queue}, also that of {listed(others, 1)}",
                 fix="give each model a LocalQueue",

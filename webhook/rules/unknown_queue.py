@@ -38,8 +38,8 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             yield Violation(path, "must lead to a ClusterQueue", to, "create it: until then the pods stay gated")
         elif local_queue.stopped or cluster_queue.stopped:
             which = "which" if local_queue.stopped else f'whose ClusterQueue "{cluster_queue.name}"'
-            to = f"{queue}, {which} is stopped or not active"
-            fix = "set its stopPolicy to None, or mend what its Active condition says"
+            to = f"{queue}, {which} is stopped, being deleted or not active"
+            fix = "set stopPolicy to None, or mend what its Active condition says"
             yield Violation(path, "must lead to a queue that admits", to, fix)
 
 

@@ -142,7 +142,7 @@ class _Process:
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._signalled, number)
         server = _Server(server_config(app(RULES, self._readiness), self._certificates), self._tell_start)
         serving = asyncio.create_task(server.serve(self._sockets))
@@ -166,7 +166,7 @@ class _Process:
     async def _drain(self, number: signal.Signals, serving: asyncio.Task[None]) -> None:
         """Not ready any more, and still answering, until nobody sends requests here. A person at a terminal need not
         wait for that."""
-        seconds = self._settings.drain_seconds if number is signal.SIGTERM else 0.0
+        seconds = self._settings.drain_seconds if number is not signal.SIGINT else 0.0
         log.info("shutting down", extra={"fields": {"signal": number.name, "drainSeconds": seconds}})
         await asyncio.wait({serving}, timeout=seconds)
 

@@ -28,6 +28,10 @@ class Timing:
     that replicas do not come all at once."""
 
     retry_most: float = 30.0
+    refused: float = 10.0
+    """How long a kind that was read must be refused, or not served, before its facts are given up. An API server that
+    has just started refuses everybody for a moment, until it knows its roles and its CRDs."""
+
     renewal: float = 10.0
     """Between two looks at the configuration, while the API server takes our credentials for invalid."""
 

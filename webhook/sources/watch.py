@@ -85,6 +85,10 @@ class Watcher:
         """Where the next watch goes on from; '' if the kind must be listed first, and never sent as such."""
 
         self._failures = 0
+        self._refusals = 0
+        """Failures in a row of which each said that the kind cannot be had."""
+
+        self._refused_at = 0.0
         """In a row, since an event came or a watch ended as it should."""
 
         self._opened: float | None = None
@@ -108,9 +112,14 @@ class Watcher:
             # A watch that stood for longer than the longest wait made up for what was before it.
             self._failures = 0
         self._opened = None
-        self._failures += 1
-        doubtful = self._failures >= _PATIENCE
         gone = isinstance(error, Unavailable)
+        if gone and not self._refusals:
+            # It answers: what failed before says nothing about this, nor about how soon to try again.
+            self._failures, self._refused_at = 0, self._clock()
+        self._refusals = self._refusals + 1 if gone else 0
+        self._failures += 1
+        lost = self._refusals >= _PATIENCE and self._clock() - self._refused_at >= self._timing.refused
+        doubtful = lost if gone else self._failures >= _PATIENCE
         if gone or doubtful or (isinstance(error, StatusError) and error.code == 410):
             self._resource_version = ""
         if gone and self._access.optional:
@@ -196,6 +205,7 @@ class Watcher:
             self._connection.get(path, query, accept=accept, silence=self._timing.silence) as answer,
         ):
             began = self._opened = self._clock()
+            self._refusals = 0
             self._post(Report(self._access.kind, began))
             for lines in answer.read_lines():
                 heard = self._take(lines) or heard
