@@ -29,10 +29,17 @@ _KINDS = {
     "cohorts": ("kueue.x-k8s.io/v1beta2", "Cohort"),
     "resourceflavors": ("kueue.x-k8s.io/v1beta2", "ResourceFlavor"),
     "admissionchecks": ("kueue.x-k8s.io/v1beta2", "AdmissionCheck"),
+    "workloadpriorityclasses": ("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass"),
     "nodes": ("v1", "Node"),
+    "limitranges": ("v1", "LimitRange"),
+    "configmaps": ("v1", "ConfigMap"),
+    "runtimeclasses": ("node.k8s.io/v1", "RuntimeClass"),
+    "horizontalpodautoscalers": ("autoscaling/v2", "HorizontalPodAutoscaler"),
+    "scaledobjects": ("keda.sh/v1alpha1", "ScaledObject"),
+    "queues": ("scheduling.volcano.sh/v1beta1", "Queue"),
 }
 RESOURCES = {kind: resource for resource, (_, kind) in _KINDS.items()}
-KUEUE = "kueue.x-k8s.io"
+KUEUE, KEDA, VOLCANO = "kueue.x-k8s.io", "keda.sh", "scheduling.volcano.sh"
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ class Request:
     """list, watch, get or discover."""
 
     resource: str
+    """The plural name; the API group at discover."""
+
     namespace: str
     path: str
     query: dict[str, str]
@@ -129,14 +138,21 @@ class ApiServer:
 
     port: int = 0
     objects: dict[str, dict[tuple[str, str], Object]] = field(default_factory=lambda: defaultdict(dict))
-    events: dict[str, list[tuple[int, str, Object]]] = field(default_factory=lambda: defaultdict(list))
+    events: dict[str, list[tuple[int, Object | None, Object | None]]] = field(default_factory=lambda: defaultdict(list))
+    """Version, the object before it and the object after it, both with this version."""
+
     version: int = 100
     oldest: int = 0
     """Watches from before this version have expired."""
 
     bookmark_seconds: float = 0.2
-    kueue_versions: tuple[str, ...] = ("v1beta1", "v1beta2")
-    """Served; none: Kueue is not installed."""
+    served: dict[str, tuple[str, ...]] = field(
+        default_factory=lambda: {KUEUE: ("v1beta1", "v1beta2"), KEDA: ("v1alpha1",), VOLCANO: ("v1beta1",)}
+    )
+    """The versions of the groups of CRDs; none: the group is not installed."""
+
+    absent: set[str] = field(default_factory=set)
+    """Resources that are not served, though others of their group are."""
 
     forbidden: set[tuple[str, str]] = field(default_factory=set)
     """(verb, resource)."""
@@ -159,20 +175,22 @@ class ApiServer:
         key = (metadata.get("namespace", ""), metadata["name"])
         with self.changed:
             self.version += 1
+            before = self.objects[resource].get(key)
             stored = {**value, "metadata": {**metadata, "resourceVersion": str(self.version)}}
-            event = "MODIFIED" if key in self.objects[resource] else "ADDED"
             self.objects[resource][key] = stored
-            self.events[resource].append((self.version, event, stored))
-            self.changed.notify_all()
+            self._happened(resource, before, stored)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         resource = RESOURCES[kind]
         with self.changed:
             self.version += 1
-            value = self.objects[resource].pop((namespace, name))
-            stored = {**value, "metadata": {**value["metadata"], "resourceVersion": str(self.version)}}
-            self.events[resource].append((self.version, "DELETED", stored))
-            self.changed.notify_all()
+            self._happened(resource, self.objects[resource].pop((namespace, name)), None)
+
+    def _happened(self, resource: str, before: Object | None, after: Object | None) -> None:
+        version = {"resourceVersion": str(self.version)}
+        last = before and {**before, "metadata": {**before["metadata"], **version}}
+        self.events[resource].append((self.version, last, after))
+        self.changed.notify_all()
 
     def compact(self) -> None:
         """Forgets every event, as etcd does after five minutes: a watch from an older version has expired."""
@@ -234,7 +252,7 @@ class ApiServer:
         elif len(steps) == 2:
             resource, name = steps
         else:
-            resource = steps[0] if steps else KUEUE
+            resource = steps[0] if steps else parts.path.rpartition("/")[2]
         verb = "discover" if not steps else "get" if name else "watch" if query.get("watch") else "list"
         to.asked = Request(verb, resource, namespace, parts.path, query, dict(to.headers.items()), time.monotonic())
         self.requests.append(to.asked)
@@ -246,14 +264,10 @@ class ApiServer:
             to.status(401, "Unauthorized", "Unauthorized")
         elif (verb, resource) in self.forbidden:
             to.status(403, "Forbidden", f"{resource} is forbidden")
-        elif (
-            KUEUE in parts.path
-            and (verb != "discover" or not self.kueue_versions)
-            and (parts.path.split("/")[3:4] == [] or parts.path.split("/")[3] not in self.kueue_versions)
-        ):
+        elif not self._serves(parts.path, resource):
             to.send(404, b"404 page not found\n")
         elif verb == "discover":
-            to.send(200, {"kind": "APIGroup", "versions": [{"version": each} for each in self.kueue_versions]})
+            to.send(200, {"kind": "APIGroup", "versions": [{"version": each} for each in self.served[resource]]})
         elif verb == "get":
             found = self.objects[resource].get(("", name))
             to.send(200, found) if found else to.status(404, "NotFound", f'{resource} "{name}" not found')
@@ -261,6 +275,13 @@ class ApiServer:
             self.watch(to, resource, query)
         else:
             self.list(to, resource, query, namespace)
+
+    def _serves(self, path: str, resource: str) -> bool:
+        _, _, group, *version = path.split("/")[:4]
+        versions = self.served.get(group)
+        return resource not in self.absent and (
+            versions is None or (version[0] in versions if version else bool(versions))
+        )
 
     def list(self, to: Answering, resource: str, query: dict[str, str], namespace: str) -> None:
         """The continue token says where to go on and which version the list is of."""
@@ -292,9 +313,11 @@ class ApiServer:
                     self.changed.wait(max(0.01, min(bookmark, end) - time.monotonic()))
                 news = [each for each in self.events[resource] if each[0] > at]
                 at = max(at, self.version)
-            for _, kind, value in news:
-                if _selected(value, query):
-                    to.event(kind, value)
+            for _, before, after in news:
+                # What comes to be selected is added to those that are watched, and what no longer is, is deleted.
+                was, now = before and _selected(before, query), after and _selected(after, query)
+                if was or now:
+                    to.event(("MODIFIED" if was else "ADDED") if now else "DELETED", (after if now else before) or {})
             if time.monotonic() >= bookmark:
                 to.event("BOOKMARK", {"metadata": {"resourceVersion": str(at)}})
                 bookmark = time.monotonic() + self.bookmark_seconds
@@ -305,5 +328,17 @@ class ApiServer:
 
 
 def _selected(value: Object, query: dict[str, str]) -> bool:
+    labels = value["metadata"].get("labels", {})
     wanted = query.get("labelSelector", "")
-    return not wanted or wanted in value["metadata"].get("labels", {})
+    by_label = not wanted or (wanted.removeprefix("!") in labels) is not wanted.startswith("!")
+    terms = query["fieldSelector"].split(",") if "fieldSelector" in query else []
+    return by_label and all(_field_is(value, term) for term in terms)
+
+
+def _field_is(value: Object, term: str) -> bool:
+    """A term of a fieldSelector: status.phase!=Failed, metadata.name=x."""
+    path, _, wanted = term.partition("=")
+    found: Any = value
+    for step in path.removesuffix("!").split("."):
+        found = found.get(step, "") if isinstance(found, dict) else ""
+    return bool((found == wanted) is not path.endswith("!"))

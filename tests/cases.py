@@ -1,9 +1,9 @@
 """Fixtures as cases: tests/fixtures/<rule-id>/{pass,fail,fixed}-<case>.yaml.
 
 A fixture is plain manifests: the last document is the object under judgement, those before it are what differs from the
-base cluster. If one of them is the same object, the case is its UPDATE. Comment lines at the top say what must come
-out: `# deny: …`, `# patch: …` and `# warn: …` are whole messages, in order; `# policy: {…}` adds keys to the base
-policy. A fail case without a message would test nothing, so loading refuses it.
+base cluster. If one of them is the same object, the case is its UPDATE; with `# operation: DELETE` it is deleted.
+Comment lines at the top say what must come out: `# deny: …`, `# patch: …` and `# warn: …` are whole messages, in order;
+`# policy: {…}` adds keys to the base policy. A fail case without a message would test nothing, so loading refuses it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from webhook.engine.patch import Operation
 from webhook.engine.policy import Policy
 from webhook.engine.rule import Stage
 from webhook.engine.subject import Subject
-from webhook.kube.facts import GROUPS, PROJECTIONS
+from webhook.kube.facts import GROUPS, PROJECTIONS, SEEN_AS
 from webhook.kube.kinds import kind_of
+from webhook.kube.kueue_facts import KueueConfigurationFact
 from webhook.kube.objects import group
 from webhook.kube.snapshot import Snapshot
 from webhook.policy import parse_policy
 from webhook.rules import RULES
+from webhook.sources.kueue_configuration import with_configuration
 
 FIXTURES = Path(__file__).parent / "fixtures"
 TODAY = date(2026, 11, 29)
@@ -38,10 +40,11 @@ SEVERITIES = ("deny", "patch", "warn")
 class Case:
     path: Path
     state: tuple[Object, ...]
-    """What the case adds to the base cluster, or replaces in it."""
+    """What the case adds to the base cluster, or replaces in it. It holds the subject too if that is deleted."""
 
     subject: Object
     old: Object | None
+    removal: bool
     expected: tuple[str, ...]
     """'deny: message' and so on."""
 
@@ -97,7 +100,10 @@ def read_case(path: Path) -> Case:
         (yaml.safe_load(line)["policy"] for line in comments if line.startswith("policy:")), {}
     )
     old = next((value for value in state if key(value) == key(subject)), None)
-    case = Case(path, tuple(state), subject, old, expected, policy_of(extra), extra)
+    removal = "operation: DELETE" in comments
+    if removal:
+        state.append(subject)
+    case = Case(path, tuple(state), subject, old, removal, expected, policy_of(extra), extra)
     if (case.outcome == "fail") != any(f"[{case.rule}]" in line for line in expected):
         raise ValueError(f"{case.id}: a fail case expects its rule's message, and no other case does")
     return case
@@ -112,15 +118,21 @@ def snapshot_of(objects: Iterable[Object]) -> Snapshot:
     latest = {key(value): value for value in objects}
     snapshot = Snapshot()
     for kind, project in PROJECTIONS.items():
-        facts = (project(value) for (of, name, _, _), value in latest.items() if (of, name) == (GROUPS[kind], kind))
+        facts = [
+            project(with_configuration(value))
+            for (of, name, _, _), value in latest.items()
+            if of == GROUPS[kind] and kind in SEEN_AS.get(name, (name,))
+        ]
         snapshot.replace(kind, [fact for fact in facts if fact is not None])
+    if not list(snapshot.facts("ConfigMap")):
+        snapshot.put("ConfigMap", KueueConfigurationFact())
     return snapshot
 
 
-def subject_of(value: Object, policy: Policy, old: Object | None = None) -> Subject:
+def subject_of(value: Object, policy: Policy, old: Object | None = None, removal: bool = False) -> Subject:
     kind = kind_of(group(value["apiVersion"]), value["kind"])
     assert kind is not None
-    return Subject(kind, value["metadata"].get("namespace", ""), value, policy.accelerators, old)
+    return Subject(kind, value["metadata"].get("namespace", ""), value, policy.accelerators, old, removal=removal)
 
 
 @dataclass(frozen=True)

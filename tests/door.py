@@ -15,7 +15,7 @@ from webhook.kube.snapshot import Snapshot
 from webhook.rules import RULES
 from webhook.server.app import app
 from webhook.server.readiness import Readiness
-from webhook.sources.source import KindState
+from webhook.sources.source import Event, KindState, Ledger
 
 Object = dict[str, Any]
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
@@ -25,6 +25,8 @@ NOW = datetime(2026, 11, 29, tzinfo=UTC)
 class StillSource:
     """A source whose facts never change, except that `confirm` may bring the ones that it was given."""
 
+    ledger: Ledger | None = None
+
     def __init__(
         self, snapshot: Snapshot, states: Mapping[str, KindState] | None = None, after: Snapshot | None = None
     ) -> None:
@@ -32,6 +34,7 @@ class StillSource:
         self._states = states or {}
         self._after = after
         self.confirmed: list[tuple[frozenset[str], str]] = []
+        self.told: list[Event] = []
 
     async def start(self) -> None:
         pass
@@ -50,6 +53,9 @@ class StillSource:
             return False
         self.snapshot = self._after
         return True
+
+    def tell(self, events: Sequence[Event]) -> None:
+        self.told += events
 
 
 class FixedPolicy:

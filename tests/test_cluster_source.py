@@ -9,18 +9,26 @@ import sys
 import threading
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.api_server import KUEUE, RESOURCES, Answering, ApiServer, Fault, Object, status
+from tests.api_server import KEDA, KUEUE, VOLCANO, Answering, ApiServer, Fault, Object, status
+from tests.cases import TODAY, subject_of
+from webhook.engine.evaluate import judge
+from webhook.engine.policy import Policy
+from webhook.engine.rule import Stage
 from webhook.kube.facts import GROUPS, PROJECTIONS, LocalQueueFact, NamespaceFact
-from webhook.kube.names import QUEUE_LABEL
-from webhook.rules import NEEDS
+from webhook.kube.kueue_facts import KueueConfigurationFact
+from webhook.kube.names import KUEUE_CONFIG_KEY, KUEUE_CONFIG_MAP, QUEUE_LABEL
+from webhook.kube.snapshot import FactsMissing
+from webhook.kube.unqueued_pods import UnqueuedPodFact
+from webhook.rules import NEEDS, RULES
 from webhook.sources.access import ACCESS
 from webhook.sources.cluster import ClusterSource
 from webhook.sources.source import SourceError
@@ -40,7 +48,8 @@ QUICK = Timing(
 """As in production, some two hundred times faster; bookmarks come every 0.2 s here."""
 
 PATIENCE = 5.0
-KUEUE_KINDS = tuple(kind for kind, row in ACCESS.items() if row.optional)
+KUEUE_KINDS = tuple(kind for kind, row in ACCESS.items() if row.group == KUEUE)
+DISCOVERED = tuple(kind for kind, row in ACCESS.items() if row.optional)
 
 
 def namespace(name: str, **labels: str) -> Object:
@@ -65,10 +74,47 @@ def deployment(name: str, replicas: int = 1, padding: str = "") -> Object:
     }
 
 
+OF_DEPLOYMENT: Object = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "controller": True}
+
+
 def pod(name: str, *owners: Object) -> Object:
-    labels = {QUEUE_LABEL: "a-lq"}
+    """In a queue. One with an owner carries what the ReplicaSet of a Deployment puts on its pods."""
+    labels = {QUEUE_LABEL: "a-lq", **({"pod-template-hash": "x"} if owners else {})}
     metadata = {"name": name, "namespace": "team", "labels": labels, "ownerReferences": list(owners)}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+
+
+def gpu_pod(name: str, phase: str = "Running", **labels: str) -> Object:
+    limits = {"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "2"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "team", "labels": labels},
+        "spec": {"nodeName": "gpu-1", "containers": [{"name": "main", "resources": limits}]},
+        "status": {"phase": phase},
+    }
+
+
+CONFIGURATION = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+
+
+NO_OBJECT = "cannot be read: line 1: is a list, not an object; a manifest begins with apiVersion and kind"
+
+
+def kueue_configuration(text: str, namespace: str = "kueue-system") -> Object:
+    metadata = {"name": KUEUE_CONFIG_MAP, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KUEUE_CONFIG_KEY: text}}
+
+
+def volcano_queue(name: str) -> Object:
+    spec = {"guarantee": {"resource": {"nvidia.com/gpu": "4"}}}
+    return {"apiVersion": f"{VOLCANO}/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def scaled_object(name: str) -> Object:
+    spec = {"scaleTargetRef": {"name": "model-a"}, "maxReplicaCount": 4}
+    metadata = {"name": name, "namespace": "team"}
+    return {"apiVersion": f"{KEDA}/v1alpha1", "kind": "ScaledObject", "metadata": metadata, "spec": spec}
 
 
 @pytest.fixture
@@ -80,8 +126,10 @@ def api() -> Iterator[ApiServer]:
 
 
 @asynccontextmanager
-async def following(kubeconfig: Path, timing: Timing = QUICK) -> AsyncIterator[ClusterSource]:
-    source = ClusterSource(kubeconfig, timing=timing)
+async def following(
+    kubeconfig: Path, timing: Timing = QUICK, kinds: Collection[str] = tuple(PROJECTIONS)
+) -> AsyncIterator[ClusterSource]:
+    source = ClusterSource(kubeconfig, kinds, timing=timing)
     await source.start()
     try:
         yield source
@@ -120,11 +168,11 @@ def test_every_kind_is_listed_and_then_watched_from_there(api: ApiServer, tmp_pa
         api.put(deployment("model-a"))
         api.put(pod("bare"))
         api.put({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "unlabelled", "namespace": "team"}})
-        api.put(pod("child", {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "controller": True}))
+        api.put(pod("child", OF_DEPLOYMENT))
         async with following(api.kubeconfig(tmp_path)) as source:
             assert source.snapshot.unknown() == dict.fromkeys(PROJECTIONS, "not read yet")
             await until(lambda: all_known(source))
-            await until(lambda: len(api.requests) >= 2 * len(PROJECTIONS) + len(KUEUE_KINDS))
+            await until(lambda: len(api.requests) >= 2 * len(PROJECTIONS) + len(DISCOVERED))
             await asyncio.sleep(0.3)
             states = source.states()
             assert [state for state in states.values() if state.detail or not state.required] == []
@@ -137,34 +185,43 @@ def test_every_kind_is_listed_and_then_watched_from_there(api: ApiServer, tmp_pa
             ]
         version = str(api.version)
         asked = {
-            (each.verb, each.resource): (
-                each.path,
-                {key: text for key, text in each.query.items() if key != "timeoutSeconds"},
-                each.headers["Accept"],
-            )
+            (each.verb, each.path, each.headers["Accept"]): {
+                key: text for key, text in each.query.items() if key != "timeoutSeconds"
+            }
             for each in api.requests
         }
-        plain = {
-            "namespaces": "/api/v1/namespaces",
-            "resourcequotas": "/api/v1/resourcequotas",
-            "deployments": "/apis/apps/v1/deployments",
-            "statefulsets": "/apis/apps/v1/statefulsets",
-            "localqueues": f"/apis/{KUEUE}/v1beta2/localqueues",
-            "clusterqueues": f"/apis/{KUEUE}/v1beta2/clusterqueues",
-            "cohorts": f"/apis/{KUEUE}/v1beta2/cohorts",
-            "resourceflavors": f"/apis/{KUEUE}/v1beta2/resourceflavors",
-            "admissionchecks": f"/apis/{KUEUE}/v1beta2/admissionchecks",
-            "nodes": "/api/v1/nodes",
+        kueue = (
+            "localqueues",
+            "clusterqueues",
+            "cohorts",
+            "resourceflavors",
+            "admissionchecks",
+            "workloadpriorityclasses",
+        )
+        core = ("namespaces", "nodes", "resourcequotas", "limitranges")
+        unfinished = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+        whole: dict[str, dict[str, str]] = {
+            **{f"/api/v1/{name}": {} for name in core},
+            **{f"/apis/{KUEUE}/v1beta2/{name}": {} for name in kueue},
+            "/apis/apps/v1/deployments": {},
+            "/apis/apps/v1/statefulsets": {},
+            "/apis/autoscaling/v2/horizontalpodautoscalers": {},
+            "/apis/node.k8s.io/v1/runtimeclasses": {},
+            f"/apis/{KEDA}/v1alpha1/scaledobjects": {},
+            f"/apis/{VOLCANO}/v1beta1/queues": {},
+            "/api/v1/configmaps": {"fieldSelector": f"metadata.name={KUEUE_CONFIG_MAP}"},
+            "/api/v1/pods": {"labelSelector": f"!{QUEUE_LABEL}", **unfinished},
         }
+        page = {"limit": "500"}
         watch = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
-        queued = {"labelSelector": QUEUE_LABEL}
+        queued = {"labelSelector": QUEUE_LABEL, **unfinished}
         metadata = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
         assert asked == {
-            ("discover", KUEUE): (f"/apis/{KUEUE}", {}, "application/json"),
-            **{("list", name): (path, {"limit": "500"}, "application/json") for name, path in plain.items()},
-            **{("watch", name): (path, watch, "application/json") for name, path in plain.items()},
-            ("list", "pods"): ("/api/v1/pods", {"limit": "500", **queued}, metadata.format("List")),
-            ("watch", "pods"): ("/api/v1/pods", {**watch, **queued}, metadata.format("")),
+            **{("discover", f"/apis/{group}", "application/json"): {} for group in (KUEUE, KEDA, VOLCANO)},
+            **{("list", path, "application/json"): page | selectors for path, selectors in whole.items()},
+            **{("watch", path, "application/json"): watch | selectors for path, selectors in whole.items()},
+            ("list", "/api/v1/pods", metadata.format("List")): page | queued,
+            ("watch", "/api/v1/pods", metadata.format("")): watch | queued,
         }
         assert all(15 <= int(each.query["timeoutSeconds"]) <= 20 for each in api.requests if each.verb == "watch")
 
@@ -183,11 +240,69 @@ def test_events_become_facts(api: ApiServer, tmp_path: Path) -> None:
             await until(lambda: source.snapshot.local_queues("team") == ["b-lq"])
             api.put(pod("adopted"))
             await until(lambda: source.snapshot.workloads("team", "Pod"))
-            api.put(pod("adopted", {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "controller": True}))
+            api.put(pod("adopted", OF_DEPLOYMENT))
             await until(lambda: not source.snapshot.workloads("team", "Pod"))
-            assert len(api.asked("list", "pods")) == len(api.asked("list", "localqueues")) == 1
+            assert [len(api.asked("list", resource)) for resource in ("pods", "localqueues")] == [2, 1]
 
     run(test())
+
+
+def test_pods_come_and_go_by_their_label_and_their_phase(api: ApiServer, tmp_path: Path) -> None:
+    """A watch by selectors calls what it no longer selects deleted."""
+
+    async def test() -> None:
+        async with following(api.kubeconfig(tmp_path)) as source:
+            await until(lambda: all_known(source))
+
+            def seen() -> tuple[list[str], list[object]]:
+                queued = [fact.name for fact in source.snapshot.workloads("team", "Pod")]
+                return queued, list(source.snapshot.facts("UnqueuedPod"))
+
+            unqueued = [UnqueuedPodFact("team", "bare", "gpu-1", {"nvidia.com/gpu": 2 * 10**9})]
+            api.put(gpu_pod("bare", **{QUEUE_LABEL: "a-lq"}))
+            await until(lambda: seen() == (["bare"], []))
+            api.put(gpu_pod("bare"))
+            await until(lambda: seen() == ([], unqueued))
+            api.put(gpu_pod("bare", **{QUEUE_LABEL: "a-lq"}))
+            await until(lambda: seen() == (["bare"], []))
+            api.put(gpu_pod("bare", "Succeeded", **{QUEUE_LABEL: "a-lq"}))
+            await until(lambda: seen() == ([], []))
+            api.put(gpu_pod("batch"))
+            await until(lambda: len(seen()[1]) == 1)
+            api.put(gpu_pod("batch", "Failed"))
+            await until(lambda: seen() == ([], []))
+
+    run(test())
+
+
+def test_the_configuration_of_kueue_is_parsed(api: ApiServer, tmp_path: Path) -> None:
+    """A ConfigMap of that name elsewhere, or a broken one, does not stop the watch."""
+
+    async def test() -> None:
+        api.put(kueue_configuration("[a]", "team"))
+        api.put(kueue_configuration(CONFIGURATION))
+        async with following(api.kubeconfig(tmp_path)) as source:
+            await until(lambda: all_known(source))
+            assert has_problem(source, "")
+            for text, problem in (("[a]", NO_OBJECT), (CONFIGURATION, ""), ("[b]", NO_OBJECT)):
+                api.put(kueue_configuration(text, "team"))
+                api.put(kueue_configuration(text))
+                await until(partial(has_problem, source, problem))
+            api.delete("ConfigMap", "kueue-system", KUEUE_CONFIG_MAP)
+            await until(lambda: configurations(source) == [])
+            with pytest.raises(FactsMissing, match="kueue-manager-config not found"):
+                source.snapshot.kueue_configuration()
+            assert len(api.asked("list", "configmaps")) == 1
+
+    run(test())
+
+
+def has_problem(source: ClusterSource, problem: str) -> bool:
+    return [fact.problem for fact in configurations(source)] == [problem]
+
+
+def configurations(source: ClusterSource) -> list[KueueConfigurationFact]:
+    return [fact for fact in source.snapshot.facts("ConfigMap") if isinstance(fact, KueueConfigurationFact)]
 
 
 def test_a_heartbeat_changes_no_fact(api: ApiServer, tmp_path: Path) -> None:
@@ -533,6 +648,7 @@ def test_a_kind_that_may_not_be_read_is_unknown_and_the_others_go_on(api: ApiSer
             await until(lambda: source.states()["Deployment"].known and source.states()["Namespace"].known)
             await until(lambda: "watch" in source.states()["StatefulSet"].detail)
             await until(lambda: not source.states()["StatefulSet"].known)
+            await until(lambda: "not read yet" not in source.snapshot.unknown().values())
             state = source.states()
             details = {kind: each.detail for kind, each in state.items() if not each.known}
             assert details == {
@@ -566,9 +682,113 @@ def test_a_starting_api_server_that_refuses_everybody_costs_no_facts(api: ApiSer
     run(test())
 
 
+def test_without_nodes_floors_are_not_judged_and_the_rest_is(api: ApiServer, tmp_path: Path) -> None:
+    raised: Object = {
+        "apiVersion": f"{KUEUE}/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": "a-cq"},
+        "spec": {
+            "resourceGroups": [
+                {
+                    "coveredResources": ["nvidia.com/gpu"],
+                    "flavors": [
+                        {"name": "gpus", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 5}]},
+                    ],
+                }
+            ]
+        },
+    }
+    quota: Object = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "team"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "5"}},
+    }
+
+    async def test() -> None:
+        api.put(namespace("team", **{"floorkeeper.io/managed": "true"}))
+        api.put({"apiVersion": f"{KUEUE}/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "gpus"}, "spec": {}})
+        api.forbidden |= {("list", "nodes")}
+        async with following(api.kubeconfig(tmp_path)) as source:
+            await until(lambda: source.snapshot.unknown().keys() == {"Node"} and source.states()["Node"].detail)
+            assert not source.states()["Node"].required
+            refused = "not allowed: list nodes; grant it in the ClusterRole"
+            policy, rules = (
+                Policy(),
+                [rule for rule in RULES if rule.id in ("floors-exceed-capacity", "gpu-resource-quota")],
+            )
+            found = [
+                judge(rules, Stage.VALIDATE, subject_of(value, policy), source.snapshot, policy, TODAY)
+                for value in (raised, quota)
+            ]
+            assert [[entry.message for entry in verdict.not_evaluated] for verdict in found] == [
+                [f"not evaluated: Node: {refused} [floors-exceed-capacity]"],
+                [],
+            ]
+            assert [[finding.rule for finding in verdict.findings] for verdict in found] == [
+                [],
+                ["gpu-resource-quota"],
+            ]
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "value"), [(KEDA, "ScaledObject", scaled_object("a")), (VOLCANO, "Queue", volcano_queue("a"))]
+)
+def test_what_is_not_installed_has_no_objects(
+    api: ApiServer, tmp_path: Path, group: str, kind: str, value: Object
+) -> None:
+    """That is known, and nobody waits for it; whether it was installed meanwhile is asked again and again."""
+
+    async def test() -> None:
+        served = api.served.pop(group)
+        api.served[group] = ()
+        api.put(value)
+        async with following(api.kubeconfig(tmp_path)) as source:
+
+            def seen() -> tuple[int, str]:
+                assert source.states()[kind].known
+                return len(list(source.snapshot.facts(kind))), source.states()[kind].detail
+
+            await until(lambda: all_known(source))
+            assert seen() == (0, "")
+            await until(lambda: len(api.asked("discover", group)) > 3)
+            assert source.states()[kind].age_seconds < 0.5
+            # Its group is there before its CustomResourceDefinition is.
+            api.absent.add(ACCESS[kind].resource)
+            api.served[group] = served
+            await until(lambda: len(api.asked("list", ACCESS[kind].resource)) > 1)
+            assert seen() == (0, "")
+            api.absent.clear()
+            await until(lambda: seen() == (1, ""))
+            await until(lambda: api.asked("watch", ACCESS[kind].resource))
+
+            api.served[group] = ()
+            api.end_watches()
+            await until(lambda: seen() == (0, ""))
+            api.served[group] = served
+            await until(lambda: seen() == (1, ""))
+
+    run(test())
+
+
+def test_a_version_that_we_cannot_read_is_not_nothing(api: ApiServer, tmp_path: Path) -> None:
+    async def test() -> None:
+        api.served[KEDA] = ("v2",)
+        async with following(api.kubeconfig(tmp_path)) as source:
+            await until(lambda: source.states()["ScaledObject"].detail == "KEDA does not serve v1alpha1")
+            await until(lambda: source.snapshot.unknown() == {"ScaledObject": "KEDA does not serve v1alpha1"})
+            assert not source.states()["ScaledObject"].required
+            api.served[KEDA] = ("v1alpha1", "v2")
+            await until(lambda: all_known(source))
+
+    run(test())
+
+
 def test_kueue_comes_and_goes(api: ApiServer, tmp_path: Path) -> None:
     async def test() -> None:
-        api.kueue_versions = ()
+        api.served[KUEUE] = ()
         async with following(api.kubeconfig(tmp_path)) as source:
             await until(lambda: all(source.states()[kind].detail for kind in KUEUE_KINDS))
             await until(lambda: all(each.known for kind, each in source.states().items() if kind not in KUEUE_KINDS))
@@ -576,10 +796,10 @@ def test_kueue_comes_and_goes(api: ApiServer, tmp_path: Path) -> None:
             assert (state.known, state.required, state.detail) == (False, False, "Kueue is not installed")
             assert not await source.confirm(frozenset({"LocalQueue"}), "team")
 
-            api.kueue_versions = ("v1alpha1",)
+            api.served[KUEUE] = ("v1alpha1",)
             await until(lambda: source.states()["LocalQueue"].detail == "Kueue serves neither v1beta2 nor v1beta1")
 
-            api.kueue_versions = ("v1beta1",)
+            api.served[KUEUE] = ("v1beta1",)
             await until(lambda: all_known(source))
             assert api.asked("list", "localqueues")[-1].path == f"/apis/{KUEUE}/v1beta1/localqueues"
             assert source.snapshot.local_queues("team") == ["a-lq"]
@@ -587,13 +807,13 @@ def test_kueue_comes_and_goes(api: ApiServer, tmp_path: Path) -> None:
             await until(lambda: api.asked("watch", "localqueues"))
 
             # An upgrade drops the version in use: the next watch of it is answered with 404.
-            api.kueue_versions = ("v1beta2",)
+            api.served[KUEUE] = ("v1beta2",)
             api.end_watches()
             wanted = f"/apis/{KUEUE}/v1beta2/localqueues"
             await until(lambda: wanted in [each.path for each in api.asked("watch", "localqueues")])
             assert source.states()["LocalQueue"].known
 
-            api.kueue_versions = ()
+            api.served[KUEUE] = ()
             api.end_watches()
             gone = dict.fromkeys(KUEUE_KINDS, "Kueue is not installed")
             await until(lambda: source.snapshot.unknown() == gone)
@@ -623,11 +843,11 @@ def test_credentials_are_read_again_when_they_are_refused(api: ApiServer, tmp_pa
 @pytest.mark.parametrize("verb", ["list", "watch"])
 def test_stop_breaks_off_whatever_is_waited_for(api: ApiServer, tmp_path: Path, verb: str, fault: Fault) -> None:
     async def test() -> None:
-        for resource in RESOURCES.values():
-            api.faults[verb, resource].append(fault)
+        for row in ACCESS.values():
+            api.faults[verb, row.resource].append(fault)
         # `following` asserts that stop() takes less than a second and that no thread is left.
         async with following(api.kubeconfig(tmp_path), Timing(silence=60)):
-            await until(lambda: len([each for each in api.requests if each.verb == verb]) == len(RESOURCES))
+            await until(lambda: len([each for each in api.requests if each.verb == verb]) == len(ACCESS))
             await asyncio.sleep(0.05)
 
     run(test())

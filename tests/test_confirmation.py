@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api_server import Answering, ApiServer, Fault
+from tests.api_server import KUEUE, Answering, ApiServer, Fault
 from tests.test_cluster_source import (
     QUICK,
     all_known,
@@ -44,8 +44,8 @@ async def deaf(api: ApiServer, directory: Path) -> AsyncIterator[ClusterSource]:
     """A source whose watches of namespaces and LocalQueues never say anything."""
     for resource in ("namespaces", "localqueues"):
         api.faults["watch", resource].extend([silent] * 50)
-    async with following(api.kubeconfig(directory)) as source:
-        await until(lambda: all_known(source) and len([each for each in api.requests if each.verb == "watch"]) >= 7)
+    async with following(api.kubeconfig(directory), kinds=sorted(BOTH)) as source:
+        await until(lambda: all_known(source) and len([each for each in api.requests if each.verb == "watch"]) >= 2)
         api.requests.clear()
         yield source
 
@@ -89,7 +89,7 @@ def test_a_namespace_that_is_gone_is_removed(api: ApiServer, tmp_path: Path) -> 
 
 def test_nothing_is_asked_for_what_cannot_be_confirmed(api: ApiServer, tmp_path: Path) -> None:
     async def test() -> None:
-        api.kueue_versions = ()
+        api.served[KUEUE] = ()
         async with following(api.kubeconfig(tmp_path)) as source:
             await until(lambda: "not installed" in source.states()["LocalQueue"].detail)
             await until(lambda: source.states()["Namespace"].known)

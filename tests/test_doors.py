@@ -61,17 +61,21 @@ def lines_of(response: Any) -> list[str]:
     return [*denied, *response.get("warnings", [])]
 
 
+def review(case: Case, value: Object) -> Object:
+    return review_of(None, value, "DELETE") if case.removal else review_of(value, case.old)
+
+
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.id)
 def test_https(door: HttpsDoor, case: Case) -> None:
     door.source.snapshot = snapshot_of([*BASE, *case.state])
     door.policies.policy = case.policy
-    mutated = door.ask("/mutate", review_of(case.subject, case.old))
+    mutated = door.ask("/mutate", review(case, case.subject))
     patch = json.loads(base64.b64decode(mutated.get("patch", "W10=")))
     value = applied(case.subject, patch)
     assert value == (case.fixed if case.patched else case.subject)
     said = lines_of(mutated)
     if mutated["allowed"]:
-        said += lines_of(door.ask("/validate", review_of(value, case.old)))
+        said += lines_of(door.ask("/validate", review(case, value)))
     expected = [line.partition(": ")[2] for line in case.expected]
     warned = [not line.startswith("deny") for line in case.expected]
     assert sorted(said) == sorted(

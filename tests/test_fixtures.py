@@ -17,7 +17,8 @@ CASES = all_cases()
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_engine(case: Case) -> None:
     snapshot = snapshot_of([*BASE, *case.state])
-    outcome = outcome_of(subject_of(case.subject, case.policy, case.old), snapshot, case.policy)
+    subject = subject_of(case.subject, case.policy, case.old, case.removal)
+    outcome = outcome_of(subject, snapshot, case.policy)
     assert outcome.lines == case.expected
     assert outcome.value == (case.fixed if case.patched else case.subject)
 

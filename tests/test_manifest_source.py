@@ -136,11 +136,14 @@ def test_where_no_namespace_is_given(tmp_path: Path) -> None:
     assert snapshot.namespace("team") is not None
 
 
-def test_a_pod_of_a_parent_takes_the_place_of_a_bare_one(tmp_path: Path) -> None:
+def test_a_pod_of_a_deployment_takes_the_place_of_a_bare_one(tmp_path: Path) -> None:
+    """The later object counts also where it holds nothing to compare with: the Deployment stands for its pods."""
     pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n  labels: {kueue.x-k8s.io/queue-name: a-lq}\n"
-    owner = "  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: y, controller: true}]\n"
+    child = pod.replace("a-lq", "a-lq, pod-template-hash: 5d4f8c7b9") + (
+        "  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: y, controller: true}]\n"
+    )
     assert len(started(fill(tmp_path, {"a.yaml": pod})).snapshot.workloads("default", "Pod")) == 1
-    assert started(fill(tmp_path, {"b.yaml": pod + owner})).snapshot.workloads("default", "Pod") == []
+    assert started(fill(tmp_path, {"b.yaml": child})).snapshot.workloads("default", "Pod") == []
 
 
 KINDS = ", ".join(PROJECTIONS)

@@ -50,59 +50,62 @@ def rule(group: str, versions: str, operations: str, resources: str, scope: str 
 
 APPS = rule("apps", "v1", "CREATE UPDATE", "deployments statefulsets replicasets")
 PODS = rule("", "v1", "CREATE", "pods")
+QUOTAS = rule("", "v1", "CREATE UPDATE", "resourcequotas")
+LOCAL_QUEUES = rule("kueue.x-k8s.io", "v1beta1 v1beta2", "CREATE", "localqueues")
+NAMESPACES = rule("", "v1", "CREATE UPDATE", "namespaces", "Cluster")
+FLOORS = rule("kueue.x-k8s.io", "v1beta1 v1beta2", "CREATE UPDATE", "clusterqueues cohorts resourceflavors", "Cluster")
+VOLCANO = rule("scheduling.volcano.sh", "v1beta1", "CREATE UPDATE", "queues", "Cluster")
+DELETIONS = rule("kueue.x-k8s.io", "v1beta1 v1beta2", "DELETE", "localqueues clusterqueues", "*")
+AUTOSCALERS = rule("autoscaling", "v2", "CREATE UPDATE", "horizontalpodautoscalers")
+KEDA = rule("keda.sh", "v1alpha1", "CREATE UPDATE", "scaledobjects")
 JUDGED = ["not-being-deleted", "no-workload-owns-it", "gpu-or-queue"]
-# name: rule, path, failurePolicy, seconds, conditions
-TABLE: dict[str, tuple[Object, str, str, int, list[str]]] = {
-    "workloads.mutate.floorkeeper.io": (APPS, "/mutate", "Fail", 5, JUDGED),
-    "pods.mutate.floorkeeper.io": (PODS, "/mutate", "Fail", 5, JUDGED),
-    "workloads.validate.floorkeeper.io": (APPS, "/validate", "Fail", 5, JUDGED),
-    "pods.validate.floorkeeper.io": (PODS, "/validate", "Fail", 5, JUDGED),
-    "resourcequotas.validate.floorkeeper.io": (
-        rule("", "v1", "CREATE UPDATE", "resourcequotas"),
-        "/validate",
-        "Fail",
-        5,
-        ["not-being-deleted", "spec-changes"],
-    ),
-    "localqueues.validate.floorkeeper.io": (
-        rule("kueue.x-k8s.io", "v1beta1 v1beta2", "CREATE", "localqueues"),
-        "/validate",
-        "Ignore",
-        2,
-        ["is-default"],
-    ),
-    "namespaces.validate.floorkeeper.io": (
-        rule("", "v1", "CREATE UPDATE", "namespaces", "Cluster"),
-        "/validate",
-        "Ignore",
-        2,
-        ["not-being-deleted", "becomes-managed"],
-    ),
+CHANGED = ["not-being-deleted", "spec-changes"]
+# name: rules, failurePolicy, seconds, conditions
+TABLE: dict[str, tuple[list[Object], str, int, list[str]]] = {
+    "workloads.mutate.floorkeeper.io": ([APPS], "Fail", 5, JUDGED),
+    "pods.mutate.floorkeeper.io": ([PODS], "Fail", 5, JUDGED),
+    "workloads.validate.floorkeeper.io": ([APPS], "Fail", 5, JUDGED),
+    "pods.validate.floorkeeper.io": ([PODS], "Fail", 5, JUDGED),
+    "resourcequotas.validate.floorkeeper.io": ([QUOTAS], "Fail", 5, CHANGED),
+    "localqueues.validate.floorkeeper.io": ([LOCAL_QUEUES], "Ignore", 2, ["is-default"]),
+    "namespaces.validate.floorkeeper.io": ([NAMESPACES], "Ignore", 2, ["not-being-deleted", "becomes-managed"]),
+    "floors.validate.floorkeeper.io": ([FLOORS, VOLCANO], "Fail", 10, CHANGED),
+    "queue-deletions.validate.floorkeeper.io": ([DELETIONS], "Ignore", 5, ["not-yet-deleted", "by-no-controller"]),
+    "autoscalers.validate.floorkeeper.io": ([AUTOSCALERS, KEDA], "Ignore", 2, CHANGED),
 }
+EVERYWHERE = "floors.validate.floorkeeper.io"
+"""The one entry without a namespaceSelector: it is about objects in no namespace alone."""
 
 
 def test_every_entry_with_every_defaulted_field() -> None:
     found = entries(Policy())
     for hook in found.values():
         hook["matchConditions"] = [condition["name"] for condition in hook["matchConditions"]]
+    managed = {"matchLabels": {"floorkeeper.io/managed": "true"}, "matchExpressions": [SYSTEM]}
     expected = {
         name: {
             "name": name,
             "admissionReviewVersions": ["v1"],
             "clientConfig": {
-                "service": {"name": "floorkeeper", "namespace": "floorkeeper-system", "path": path, "port": 8443}
+                "service": {
+                    "name": "floorkeeper",
+                    "namespace": "floorkeeper-system",
+                    "path": "/mutate" if ".mutate." in name else "/validate",
+                    "port": 8443,
+                }
             },
             "failurePolicy": failure,
             "matchPolicy": "Equivalent",
-            "sideEffects": "None",
+            # Only a raise that is let in leaves a promise behind.
+            "sideEffects": "NoneOnDryRun" if name == EVERYWHERE else "None",
             "timeoutSeconds": seconds,
-            "rules": [only],
-            "namespaceSelector": {"matchLabels": {"floorkeeper.io/managed": "true"}, "matchExpressions": [SYSTEM]},
+            "rules": rules,
+            "namespaceSelector": {} if name == EVERYWHERE else managed,
             "objectSelector": {},
             "matchConditions": names,
-            **({"reinvocationPolicy": "Never"} if path == "/mutate" else {}),
+            **({"reinvocationPolicy": "Never"} if ".mutate." in name else {}),
         }
-        for name, (only, path, failure, seconds, names) in TABLE.items()
+        for name, (rules, failure, seconds, names) in TABLE.items()
     }
     assert found == expected
     assert list(found) == list(expected)
@@ -166,6 +169,7 @@ def test_another_policy() -> None:
     )
     policy = Policy(selector, accelerators(("example.com/npu", "example.com/tile-*"), {}))
     found = entries(policy)
+    assert found.pop(EVERYWHERE) == entries(Policy())[EVERYWHERE]
     for hook in found.values():
         assert hook["namespaceSelector"] == {
             "matchLabels": {"team": "a", "stage": ""},
@@ -197,6 +201,7 @@ def test_another_policy() -> None:
 
 def test_a_selector_for_every_namespace() -> None:
     found = entries(Policy(LabelSelector()))
+    assert found.pop(EVERYWHERE) == entries(Policy())[EVERYWHERE]
     for hook in found.values():
         assert hook["namespaceSelector"] == {"matchExpressions": [SYSTEM]}
     # What was managed all along cannot become managed.
@@ -238,26 +243,74 @@ def test_a_new_row_needs_no_code() -> None:
     assert found["pods.validate.floorkeeper.io"] == entries(Policy())["pods.validate.floorkeeper.io"]
 
 
-def test_the_account_may_read_and_nothing_else() -> None:
+def test_conditions_of_floors_and_of_deletions() -> None:
+    found = entries(Policy())
+    assert (
+        conditions(found[EVERYWHERE])
+        == conditions(found["autoscalers.validate.floorkeeper.io"])
+        == {
+            "not-being-deleted": "!has(object.metadata.deletionTimestamp)",
+            "spec-changes": 'request.operation != "UPDATE" || object.?spec != oldObject.?spec',
+        }
+    )
+    assert conditions(found["queue-deletions.validate.floorkeeper.io"]) == {
+        "not-yet-deleted": "!has(oldObject.metadata.deletionTimestamp)",
+        "by-no-controller": (
+            "!(request.userInfo.username in ["
+            '"system:serviceaccount:kube-system:namespace-controller", '
+            '"system:serviceaccount:kube-system:generic-garbage-collector", '
+            '"system:kube-controller-manager"])'
+        ),
+    }
+
+
+Grant = tuple[str, str, str, str]
+"""Group, resource, resourceNames and verbs of RBAC."""
+
+LEDGER: set[Grant] = {("", "configmaps", "", "create"), ("", "configmaps", "floorkeeper-reservations", "get update")}
+"""The ConfigMap of our namespace by which replicas promise capacity; RBAC cannot limit create to a name."""
+
+EVENTS: set[Grant] = {("events.k8s.io", "events", "", "create get")}
+
+
+def test_the_account_has_no_right_that_it_does_not_need() -> None:
     """What the rules need is watched, and what is watched is granted."""
-    expected = [(row.group, row.resource, " ".join(sorted(row.verbs))) for row in (ACCESS[kind] for kind in NEEDS)]
-    account, role, binding = yaml.safe_load_all((BASE / "rbac.yaml").read_text())
-    granted = [
-        (group, resource, " ".join(rule["verbs"]))
+    needed = {
+        (row.group, row.resource, row.object_name, " ".join(sorted(row.verbs)))
+        for row in (ACCESS[kind] for kind in NEEDS)
+    }
+    account, *rest = yaml.safe_load_all((BASE / "rbac.yaml").read_text())
+    roles, bindings = rest[::2], rest[1::2]
+    where = [(role["kind"], role["metadata"]["name"], role["metadata"].get("namespace")) for role in roles]
+    assert dict(zip(where, map(granted, roles), strict=True)) == {
+        ("ClusterRole", "floorkeeper", None): needed,
+        ("Role", "floorkeeper", account["metadata"]["namespace"]): LEDGER,
+        ("Role", "floorkeeper-events", "default"): EVENTS,
+    }
+    name = {"name": account["metadata"]["name"], "namespace": account["metadata"]["namespace"]}
+    for role, binding in zip(roles, bindings, strict=True):
+        assert binding["kind"] == f"{role['kind']}Binding"
+        assert binding["metadata"] == role["metadata"]
+        assert binding["roleRef"] == {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": role["kind"],
+            "name": role["metadata"]["name"],
+        }
+        assert binding["subjects"] == [{"kind": "ServiceAccount", **name}]
+
+
+def granted(role: Object) -> set[Grant]:
+    """What a role grants, each thing once."""
+    assert {key for rule in role["rules"] for key in rule} <= {"apiGroups", "resources", "resourceNames", "verbs"}
+    found = [
+        (group, resource, name, " ".join(rule["verbs"]))
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
     ]
-    assert sorted(granted) == sorted(expected)
-    assert {key for rule in role["rules"] for key in rule} == {"apiGroups", "resources", "verbs"}
-    assert (role["kind"], binding["kind"]) == ("ClusterRole", "ClusterRoleBinding")
-    assert binding["roleRef"] == {
-        "apiGroup": "rbac.authorization.k8s.io",
-        "kind": "ClusterRole",
-        "name": role["metadata"]["name"],
-    }
-    name = {"name": account["metadata"]["name"], "namespace": account["metadata"]["namespace"]}
-    assert binding["subjects"] == [{"kind": "ServiceAccount", **name}]
+    assert len(found) == len(set(found))
+    return set(found)
 
 
 def test_the_service_is_where_the_webhooks_look() -> None:

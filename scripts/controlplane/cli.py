@@ -125,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         action="extend",
         default=[],
         metavar="NAME,…",
-        help=f"install further CRDs that Kueue integrates with: {', '.join(CRDS)}",
+        help=f"install further CRDs of projects that Kueue works with: {', '.join(CRDS)}",
     )
     down = commands.add_parser("down", help="stop it and remove what `up` made")
     down.add_argument("dir", metavar="DIR")

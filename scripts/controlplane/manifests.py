@@ -15,10 +15,11 @@ from .pins import FOLDER
 from .progress import ClusterError, Progress
 from .toolchain import find_go
 
-# --crds name -> modules that Kueue depends on, and which files in them hold the CRDs that Kueue integrates with.
+# --crds name -> modules, and which files in them hold CRDs. Kueue depends on all of them but KEDA, and so pins them.
 CRDS = {
     "appwrapper": [("github.com/project-codeflare/appwrapper", "config/crd/bases/*.yaml")],
     "jobset": [("sigs.k8s.io/jobset", "config/components/crd/bases/*.yaml")],
+    "keda": [("github.com/kedacore/keda/v2", "config/crd/bases/keda.sh_*.yaml")],
     "kubeflow": [
         # The training operator's MPIJob is an older version, which Kueue does not know.
         ("github.com/kubeflow/training-operator", "manifests/base/crds/kubeflow.org_[!m]*.yaml"),
@@ -48,13 +49,14 @@ def read_kueue(kubectl: Path, progress: Progress) -> list[dict[str, Any]]:
 
 
 def read_crds(name: str, progress: Progress) -> list[dict[str, Any]]:
-    """The CRDs of one of the projects in CRDS, at the version that Kueue depends on."""
+    """The CRDs of one of the projects in CRDS, at the version that is pinned."""
+    pins = "keda" if name == "keda" else "kueue"
 
     def collect() -> str:
         texts = [
             file.read_text()
             for module, pattern in CRDS[name]
-            for file in sorted(_module_folder("kueue", module, progress).glob(pattern))
+            for file in sorted(_module_folder(pins, module, progress).glob(pattern))
         ]
         return _to_json("\n---\n".join(texts))
 
@@ -79,7 +81,7 @@ def _to_json(text: str) -> str:
 
 def _cached(name: str, make: Callable[[], str], progress: Progress) -> Path:
     """The named file in the cache, made at the first use; a change of this module, which says how, makes it anew."""
-    how = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
+    how = hashlib.sha256(Path(__file__).read_bytes() + (FOLDER / "keda" / "go.sum").read_bytes()).hexdigest()[:16]
     file = build_folder() / f"manifests-{how}" / name
     if not file.exists():
         with locked(build_folder() / "lock", progress, "a build"):

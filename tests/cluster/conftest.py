@@ -1,4 +1,7 @@
-"""The real control plane: etcd, kube-apiserver, controllers, scheduler, kwok and Kueue, for the whole session."""
+"""The real control plane: etcd, kube-apiserver, controllers, scheduler, kwok and Kueue, for the whole session.
+
+KEDA and Volcano are there by their CustomResourceDefinitions alone.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from tests.cluster.api import Api, proxied
 from tests.cluster.controlplane import Cluster, running_cluster
 from tests.cluster.server import Floorkeeper, serving
 from tests.cluster.team import Team, made_team
+from tests.cluster.volcano import install_volcano
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,6 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        install_volcano(running)
         yield running
 
 

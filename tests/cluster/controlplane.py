@@ -84,7 +84,9 @@ def running_cluster(directory: Path) -> Iterator[Cluster]:
     """A control plane of our own, or the one that KUBECONFIG names if it says that it is there for tests."""
     script = [sys.executable, str(_ROOT / "scripts" / "cluster")]
     place = directory / "controlplane"
-    up = subprocess.run([*script, "up", str(place)], stdout=subprocess.PIPE, text=True, timeout=3600, check=False)
+    up = subprocess.run(
+        [*script, "up", str(place), "--crds", "keda"], stdout=subprocess.PIPE, text=True, timeout=3600, check=False
+    )
     if up.returncode != 0:
         pytest_exit(f"scripts/cluster up failed with exit code {up.returncode}; its output is above")
     try:

@@ -33,6 +33,14 @@ class Recorder:
             if request.get("namespace") == namespace and name in (None, request.get("name"))
         )
 
+    def calls_about(self, resource: str, name: str) -> list[str]:
+        """What was asked about objects of a kind and a name, in any namespace or in none."""
+        return sorted(
+            f"{door} {request['operation']} {_resource(request)}"
+            for door, request in list(self._server.asked)
+            if request["resource"]["resource"] == resource and request.get("name") == name
+        )
+
     def clear(self) -> None:
         self._server.asked.clear()
 

@@ -17,6 +17,8 @@ RESOURCES = {
     "Job": "jobs",
     "ResourceQuota": "resourcequotas",
     "LocalQueue": "localqueues",
+    "HorizontalPodAutoscaler": "horizontalpodautoscalers",
+    "ScaledObject": "scaledobjects",
     "Widget": "widgets",
 }
 
@@ -92,6 +94,20 @@ def big(*last: Object) -> Object:
 
 QUEUE = {QUEUE_LABEL: "lq"}
 WITH_GPU = pod_spec(container(**GPU))
+
+
+def horizontal_pod_autoscaler(version: str, maximum: int = 4) -> Object:
+    spec = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}, "maxReplicas": maximum}
+    kind = {"apiVersion": f"autoscaling/{version}", "kind": "HorizontalPodAutoscaler"}
+    return {**kind, "metadata": {"name": "x"}, "spec": spec}
+
+
+SCALED_OBJECT: Object = {
+    "apiVersion": "keda.sh/v1alpha1",
+    "kind": "ScaledObject",
+    "metadata": {"name": "x"},
+    "spec": {"scaleTargetRef": {"name": "x"}, "maxReplicaCount": 4, "triggers": [{"type": "cpu", "metadata": {}}]},
+}
 
 CALLED: dict[str, Object] = {
     "gpu": deployment(WITH_GPU),

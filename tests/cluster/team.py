@@ -1,13 +1,14 @@
-"""A team's namespace with its queues, made for one test and taken away after it."""
+"""A team's namespace with its queues and its nodes, made for one test and taken away after it."""
 
 from __future__ import annotations
 
 import copy
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tests.cluster.controlplane import Cluster, until
@@ -15,6 +16,30 @@ from webhook.kube.names import MANAGED_LABEL, QUEUE_LABEL
 
 Object = dict[str, Any]
 GPU = "nvidia.com/gpu"
+TEAM_LABEL = "floorkeeper.test/team"
+"""On the nodes of a team, by its namespace."""
+
+
+def node(name: str, labels: Mapping[str, str], gpus: int = 5) -> Object:
+    """A Node that is Ready from the start; kwok keeps it so and runs pods on it."""
+    resources = {"cpu": "64", "memory": "512Gi", "pods": "110", "ephemeral-storage": "1Ti", GPU: str(gpus)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
+        "status": {
+            "capacity": resources,
+            "allocatable": resources,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        },
+    }
+
+
+def flavor(name: str, labels: Mapping[str, str]) -> Object:
+    """A ResourceFlavor of the nodes with these labels."""
+    metadata = {"name": name}
+    kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor"}
+    return {**kind, "metadata": metadata, "spec": {"nodeLabels": dict(labels)}}
 
 
 def cluster_queue(name: str, flavor: str, cohort: str, floor: int) -> Object:
@@ -46,11 +71,18 @@ class Team:
         self.cluster("label", "namespace", self.namespace, f"{MANAGED_LABEL}=true", "--overwrite")
 
     def set_floors(self, model_a: int, model_b: int) -> None:
-        queues = [
-            cluster_queue(f"{self.namespace}-{name}", self.namespace, self.namespace, floor)
-            for name, floor in (("model-a", model_a), ("model-b", model_b))
-        ]
-        self.cluster.apply(*queues)
+        """The lower ones first, as floors that use all of the hardware must be moved."""
+        floors = {"model-a": model_a, "model-b": model_b}
+        for name in sorted(floors, key=floors.__getitem__):
+            value = cluster_queue(f"{self.namespace}-{name}", self.namespace, self.namespace, floors[name])
+            # A server that runs hears of the nodes by its watch, in no time but not at once.
+            until(f"a floor of {floors[name]} is let in", partial(self._let_in, value), 10)
+
+    def _let_in(self, value: Object) -> bool:
+        result = self.cluster.apply(value, check=False)
+        if result.returncode != 0:
+            print(result.stderr)
+        return result.returncode == 0
 
     def local_queue(self, name: str, of: str = "model-a") -> Object:
         return {
@@ -134,20 +166,23 @@ class Team:
 def made_team(cluster: Cluster, test: str) -> Iterator[Team]:
     slug = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")[:30].strip("-")
     team = Team(cluster, f"t-{slug}-{time.monotonic_ns() % 10**6}")
+    labels = {TEAM_LABEL: team.namespace}
+    nodes = [node(f"{team.namespace}-{number}", labels) for number in (1, 2)]
     cluster.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team.namespace}},
-        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": team.namespace}},
+        flavor(team.namespace, labels),
+        *nodes,
     )
-    team.set_floors(5, 5)
-    cluster.apply(team.local_queue("model-a-lq"), team.local_queue("model-b-lq", of="model-b"))
     try:
+        team.set_floors(5, 5)
+        cluster.apply(team.local_queue("model-a-lq"), team.local_queue("model-b-lq", of="model-b"))
         yield team
     finally:
-        # The pods go at once, for the next test wants their GPUs; Kueue holds the rest until their Workloads are gone,
-        # and nothing waits for that.
+        # Kueue holds the queues until their Workloads are gone, and nothing waits for that.
         cluster("delete", "deployments,statefulsets,pods", "--all", "-n", team.namespace, "--wait=false")
         until("the pods are gone", lambda: cluster.items("pods", "-n", team.namespace) == [], 60)
         names = [f"{team.namespace}-{name}" for name in ("model-a", "model-b")]
         cluster("delete", "namespace", team.namespace, "--ignore-not-found", "--wait=false")
-        cluster("delete", "clusterqueue", *names, "--wait=false")
+        cluster("delete", "clusterqueue", *names, "--ignore-not-found", "--wait=false")
         cluster("delete", "resourceflavor", team.namespace, "--wait=false")
+        cluster("delete", "node", *(value["metadata"]["name"] for value in nodes))

@@ -10,7 +10,7 @@ import yaml
 
 from tests.cluster.controlplane import Cluster, until
 from tests.cluster.server import Floorkeeper
-from tests.cluster.team import Object, Team
+from tests.cluster.team import Object, Team, cluster_queue
 from webhook.kube.names import MANAGED_LABEL
 
 
@@ -71,6 +71,10 @@ def test_while_it_is_down(down: Team, cluster: Cluster) -> None:
     assert refused.format("workloads.mutate") in result.stderr
     result = cluster.apply(quota(team, "pods", pods="100"), check=False)
     assert refused.format("resourcequotas.validate") in result.stderr
+    queue = f"{team.namespace}-model-a"
+    raised = cluster_queue(queue, team.namespace, team.namespace, 6)
+    assert refused.format("floors.validate") in cluster.apply(raised, check=False).stderr
+    cluster("label", "clusterqueue", queue, "note=x")
 
     team.kubectl("scale", "deployment", "model-a", "--replicas=5")
     until("new replicas are made, ungated and scheduled", lambda: team.ready("model-a") == 5)
@@ -100,6 +104,9 @@ def test_while_it_is_down(down: Team, cluster: Cluster) -> None:
 
     nodes = cluster.items("nodes")
     cluster("annotate", "node", nodes[0]["metadata"]["name"], "note=x", "--overwrite")
+    # Kueue lets go of a queue by an UPDATE, once its Workloads are gone.
+    team.kubectl("delete", "localqueue", "model-a-lq", "--timeout=60s")
+    cluster("delete", "clusterqueue", queue, "--timeout=60s")
     cluster("delete", "namespace", team.namespace, "--timeout=60s")
 
 
@@ -110,17 +117,32 @@ def test_the_account_has_no_right_that_it_does_not_need(cluster: Cluster, floork
         "get secrets",
         "list secrets",
         "list configmaps",
+        "get configmaps",
+        "create configmaps",
+        "update configmaps",
         "create pods",
         "get pods",
         "get pods/log",
         "patch deployments.apps",
         "update namespaces",
         "delete localqueues.kueue.x-k8s.io",
-        "list nodes",
+        "update clusterqueues.kueue.x-k8s.io",
+        "get nodes",
+        "patch nodes",
         "create events",
+        "create events.events.k8s.io",
         "update mutatingwebhookconfigurations",
         "impersonate users",
     ):
         result = cluster("auth", "can-i", *right.split(), "--all-namespaces", account, check=False)
         assert result.stdout.strip() == "no", right
-    assert cluster("auth", "can-i", "list", "localqueues.kueue.x-k8s.io", "-A", account).stdout.strip() == "yes"
+    for right in (
+        "list localqueues.kueue.x-k8s.io --all-namespaces",
+        "list nodes",
+        "create events.events.k8s.io -n default",
+        "create configmaps -n floorkeeper-system",
+        "update configmaps/floorkeeper-reservations -n floorkeeper-system",
+    ):
+        assert cluster("auth", "can-i", *right.split(), account).stdout.strip() == "yes", right
+    elsewhere = cluster("auth", "can-i", "update", "configmaps/other", "-n", "floorkeeper-system", account, check=False)
+    assert elsewhere.stdout.strip() == "no"

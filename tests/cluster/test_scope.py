@@ -27,6 +27,7 @@ from tests.cluster.scope_objects import (
     GPU,
     QUEUE,
     RESOURCES,
+    SCALED_OBJECT,
     SPARED,
     SPARED_AND_REFUSED,
     WITH_GPU,
@@ -34,10 +35,13 @@ from tests.cluster.scope_objects import (
     amounts,
     container,
     deployment,
+    horizontal_pod_autoscaler,
     pod,
     pod_spec,
 )
 from tests.cluster.server import free_endpoint
+from tests.cluster.team import GPU as GPU_NAME
+from tests.cluster.team import cluster_queue, flavor
 from webhook.engine.policy import Policy
 from webhook.kube.accelerators import accelerators
 from webhook.kube.kinds import Kind
@@ -355,7 +359,108 @@ def test_local_queues(scope: Scope) -> None:
     scope.create(local_queue("default"))
     scope.recorder.clear()
     scope.patch("localqueue/default", {"spec": {"stopPolicy": "Hold"}})
+    assert scope.asked() == []
     scope.cluster("delete", "localqueue", "default", "-n", MANAGED)
+    assert scope.asked() == ["validate DELETE localqueues"]
+    assert scope.post(local_queue("x"), UNMANAGED, dry_run=False).returncode == 0
+    scope.cluster("delete", "localqueue", "x", "-n", UNMANAGED)
+    assert scope.recorder.calls(UNMANAGED) == []
+
+
+VOLCANO_QUEUE: Object = {
+    "apiVersion": "scheduling.volcano.sh/v1beta1",
+    "kind": "Queue",
+    "metadata": {"name": "scope"},
+    "spec": {"guarantee": {"resource": {GPU_NAME: "1"}}},
+}
+COHORT: Object = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": "scope"}, "spec": {}}
+LABEL_EDIT = {"metadata": {"labels": {"note": "x"}}}
+# resource: the object, and a change of its spec
+QUOTAS: dict[str, tuple[Object, Object]] = {
+    "clusterqueues": (cluster_queue("scope", "scope", "scope", 1), {"spec": {"stopPolicy": "Hold"}}),
+    "cohorts": (COHORT, {"spec": {"parentName": "scope-parent"}}),
+    "resourceflavors": (flavor("scope", {"scope": "x"}), {"spec": {"nodeLabels": {"scope": "y"}}}),
+    "queues": (VOLCANO_QUEUE, {"spec": {"guarantee": {"resource": {GPU_NAME: "2"}}}}),
+}
+
+
+@pytest.mark.parametrize("resource", QUOTAS)
+def test_quotas_wherever_they_are_used(scope: Scope, resource: str) -> None:
+    """A change of their spec is asked about, and nothing else that happens to them is, but for taking a queue away."""
+    value, change = QUOTAS[resource]
+    target = f"{resource}.{value['apiVersion'].partition('/')[0]}/scope"
+
+    def asked_after(*words: str) -> list[str]:
+        scope.recorder.clear()
+        scope.cluster(*words)
+        return sorted(set(scope.recorder.calls_about(resource, "scope")))
+
+    def patched(body: Object) -> list[str]:
+        return asked_after("patch", target, "--type=merge", "-p", json.dumps(body))
+
+    scope.recorder.clear()
+    scope.cluster.create(value)
+    assert scope.recorder.calls_about(resource, "scope") == [f"validate CREATE {resource}"]
+    # Kueue puts its finalizer on its own.
+    if resource in ("clusterqueues", "resourceflavors"):
+        until("Kueue has seen it", lambda: scope.cluster.get(target)["metadata"].get("finalizers"))
+    assert patched(LABEL_EDIT) == patched(ANNOTATION) == []
+    assert patched({"metadata": {"finalizers": ["example.com/hold"]}}) == []
+    assert patched(change) == [f"validate UPDATE {resource}"]
+    assert patched(change) == []
+    goes = [f"validate DELETE {resource}"] if resource == "clusterqueues" else []
+    assert asked_after("delete", target, "--wait=false") == goes
+    # It is on its way: whatever is written to it now, and deleting it once more, is nobody's business.
+    assert asked_after("delete", target, "--wait=false") == []
+    assert patched({"spec": {"stopPolicy": "None"}} if resource == "clusterqueues" else LABEL_EDIT) == []
+    assert patched({"metadata": {"finalizers": None}}) == []
+    until("it is gone", lambda: scope.cluster.get(target) is None)
+    assert scope.recorder.calls_about(resource, "scope") == []
+
+
+def test_an_older_version_is_asked_about_too(scope: Scope) -> None:
+    value: Object = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Cohort", "metadata": {"name": "scope-old"}}
+    scope.cluster.create(value)
+    assert scope.recorder.calls_about("cohorts", "scope-old") == ["validate CREATE cohorts"]
+    scope.cluster("delete", "cohort", "scope-old")
+
+
+def test_queues_that_controllers_take_away(scope: Scope) -> None:
+    """Deleting a namespace, or an owner, does not wait for us."""
+    scope.make_namespace("scope-queues", **{LABEL: "true"})
+    scope.create(local_queue("doomed"), "scope-queues")
+    scope.recorder.clear()
+    scope.cluster("delete", "namespace", "scope-queues", "--timeout=50s")
+    assert scope.recorder.calls_about("localqueues", "doomed") == []
+
+    scope.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "queue-owner"}})
+    uid = scope.cluster.get("configmap", "queue-owner", "-n", MANAGED)["metadata"]["uid"]
+    owned = local_queue("owned")
+    owned["metadata"]["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "queue-owner", "uid": uid}
+    ]
+    scope.create(owned)
+    scope.recorder.clear()
+    scope.cluster("delete", "configmap", "queue-owner", "-n", MANAGED)
+    until("it is collected", lambda: scope.cluster.get("localqueue", "owned", "-n", MANAGED) is None)
+    assert scope.asked() == []
+
+
+@pytest.mark.parametrize(
+    "value", [horizontal_pod_autoscaler("v2"), horizontal_pod_autoscaler("v1"), SCALED_OBJECT], ids=["v2", "v1", "KEDA"]
+)
+def test_autoscalers(scope: Scope, value: Object) -> None:
+    resource = RESOURCES[value["kind"]]
+    assert scope.post(value, UNMANAGED).returncode == 0
+    assert scope.recorder.calls(UNMANAGED) == []
+    scope.create(value)
+    assert scope.asked() == [f"validate CREATE {resource}"]
+    scope.patch(f"{resource}/x", ANNOTATION)
+    assert scope.asked() == []
+    most = "maxReplicaCount" if resource == "scaledobjects" else "maxReplicas"
+    scope.patch(f"{resource}/x", {"spec": {most: 5}})
+    assert scope.asked_at_least_once("x") == [f"validate UPDATE {resource}"]
+    scope.cluster("delete", resource, "x", "-n", MANAGED)
     assert scope.asked() == []
 
 
@@ -473,16 +578,24 @@ def test_while_nobody_answers_nothing_else_is_affected(scope: Scope) -> None:
     scope.make_namespace("scope-doomed", **{LABEL: "true"})
     scope.create(rolling("doomed", 1), "scope-doomed")
     scope.create(quota("doomed"), "scope-doomed")
+    scope.create(local_queue("doomed"), "scope-doomed")
+    scope.cluster.create(cluster_queue("scope-doomed", "scope", "scope", 0))
     scope.recorder.stop()
     try:
         for value in (CALLED["gpu"], CALLED["gpu-pod"], quota("refused")):
             assert "failed calling webhook" in scope.post(value, MANAGED).stderr
+        raised = cluster_queue("scope-doomed", "scope", "scope", 1)
+        assert "failed calling webhook" in scope.cluster.apply(raised, check=False).stderr
+        scope.cluster("label", "clusterqueue", "scope-doomed", "note=x")
+        scope.cluster("delete", "clusterqueue", "scope-doomed", "--timeout=50s")
         for case, value in SPARED.items():
             answer = scope.post(value, MANAGED)
             assert answer.returncode == 0, (case, answer.stderr)
         for namespace in (UNMANAGED, "kube-system", "kueue-system"):
             assert scope.post(CALLED["gpu"], namespace).returncode == 0
         assert scope.post(local_queue("default"), MANAGED).returncode == 0
+        for value in (horizontal_pod_autoscaler("v2"), SCALED_OBJECT):
+            assert scope.post(value, MANAGED).returncode == 0
         scope.patch("deployment/plain", ANNOTATION)
         scope.cluster("scale", "deployment/survivor", "-n", MANAGED, "--replicas=2")
         (first, _) = until("it scales", lambda: found if len(found := scope.pods("survivor")) == 2 else [])

@@ -13,9 +13,12 @@ import pytest
 import yaml
 
 from tests.cluster.controlplane import Cluster
-from tests.cluster.team import Team
+from tests.cluster.team import GPU, Team
+from tests.cluster.volcano import CRD, install_volcano
 from webhook.kube.facts import PROJECTIONS, Fact
+from webhook.kube.kueue_facts import KueueConfigurationFact
 from webhook.kube.names import QUEUE_LABEL
+from webhook.kube.unqueued_pods import UnqueuedPodFact
 from webhook.sources.access import ACCESS
 from webhook.sources.cluster import ClusterSource
 from webhook.sources.timing import Timing
@@ -175,7 +178,15 @@ class Account:
     def grant(self, *kinds: str) -> None:
         """These kinds, and no others."""
         rows = [ACCESS[kind] for kind in kinds]
-        rules = [{"apiGroups": [row.group], "resources": [row.resource], "verbs": sorted(row.verbs)} for row in rows]
+        rules = [
+            {
+                "apiGroups": [row.group],
+                "resources": [row.resource],
+                "verbs": sorted(row.verbs),
+                **({"resourceNames": [row.object_name]} if row.object_name else {}),
+            }
+            for row in rows
+        ]
         role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": self.name}}
         self.cluster.apply({**role, "rules": rules})
 
@@ -187,6 +198,8 @@ def test_the_table_of_access_is_all_that_is_needed(team: Team, account: Account)
             await asyncio.to_thread(team.cluster.apply, team.local_queue("late"))
             await source.confirm(frozenset({"LocalQueue", "Namespace"}), team.namespace)
             assert source.snapshot.local_queue(team.namespace, "late") is not None
+            # Kueue's ConfigMap is granted by its name, and comes as Kueue reads it.
+            assert source.snapshot.kueue_configuration() == KueueConfigurationFact()
             assert not any(state.detail for state in source.states().values())
 
     run(test())
@@ -194,14 +207,15 @@ def test_the_table_of_access_is_all_that_is_needed(team: Team, account: Account)
 
 def test_a_kind_that_is_not_granted_is_unknown_until_it_is(team: Team, account: Account) -> None:
     async def test() -> None:
-        rest = [kind for kind in ACCESS if kind not in ("ResourceQuota", "ClusterQueue")]
+        rest = [kind for kind in ACCESS if kind not in ("ResourceQuota", "ClusterQueue", "Node")]
         await asyncio.to_thread(account.grant, *rest)
         # The API server's authorizer follows roles by a watch of its own.
         await asyncio.sleep(1)
         async with following(account.kubeconfig) as source:
             await until("the rest is known", lambda: all(source.states()[kind].known for kind in rest))
-            await until("refused", lambda: len(denied(source)) == 2)
+            await until("refused", lambda: len(denied(source)) == 3)
             assert denied(source) == {
+                "Node": "not allowed: list nodes; grant it in the ClusterRole",
                 "ResourceQuota": "not allowed: list resourcequotas; grant it in the ClusterRole",
                 "ClusterQueue": "not allowed: list clusterqueues.kueue.x-k8s.io; grant it in the ClusterRole",
             }
@@ -209,6 +223,91 @@ def test_a_kind_that_is_not_granted_is_unknown_until_it_is(team: Team, account: 
             await until("all known", lambda: all(state.known for state in source.states().values()))
 
     run(test())
+
+
+def on_a_node(team: Team, name: str) -> dict[str, Any]:
+    """A bare Pod that Kueue never sees, since its namespace is not Kueue's, and that runs."""
+    node = team.cluster.items("nodes")[0]["metadata"]["name"]
+    amounts = {"limits": {GPU: "2"}, "requests": {GPU: "2"}}
+    value = pod(team, name)
+    value["metadata"]["namespace"] = "kube-system"
+    value["spec"] |= {
+        "nodeName": node,
+        "containers": [{"name": "main", "image": "example.com/x", "resources": amounts}],
+    }
+    return value
+
+
+def test_pods_come_and_go_by_their_label_and_their_phase(team: Team) -> None:
+    """A watch by selectors calls what it no longer selects deleted."""
+    value = on_a_node(team, team.namespace)
+    name, node = value["metadata"]["name"], value["spec"]["nodeName"]
+    unqueued = [UnqueuedPodFact("kube-system", name, node, {GPU: 2 * 10**9})]
+
+    def kubectl(*words: str) -> None:
+        team.cluster(*words, "-n", "kube-system")
+
+    async def test() -> None:
+        async with following(team.cluster.kubeconfig) as source:
+            await until("all known", lambda: all(state.known for state in source.states().values()))
+
+            def seen() -> tuple[bool, list[Fact]]:
+                queued = any(fact.name == name for fact in source.snapshot.workloads("kube-system", "Pod"))
+                return queued, [fact for fact in source.snapshot.facts("UnqueuedPod") if fact.name == name]
+
+            await asyncio.to_thread(team.cluster.create, value)
+            await until("it is in a queue", lambda: seen() == (True, []))
+            await asyncio.to_thread(kubectl, "label", "pod", name, f"{QUEUE_LABEL}-")
+            await until("it is in none", lambda: seen() == (False, unqueued))
+            await asyncio.to_thread(kubectl, "label", "pod", name, f"{QUEUE_LABEL}=x")
+            await until("it is in one again", lambda: seen() == (True, []))
+            await asyncio.to_thread(kubectl, "label", "pod", name, f"{QUEUE_LABEL}-")
+            await until("it is in none again", lambda: seen() == (False, unqueued))
+            done = '{"status": {"phase": "Succeeded"}}'
+            await asyncio.to_thread(kubectl, "patch", "pod", name, "--type=merge", "--subresource=status", "-p", done)
+            await until("it has finished", lambda: seen() == (False, []))
+
+    try:
+        run(test())
+    finally:
+        kubectl("delete", "pod", name, "--ignore-not-found", "--wait=false")
+
+
+def test_volcano_comes_and_goes(team: Team) -> None:
+    """Without its CustomResourceDefinition there are no queues, which is known; with it they are found."""
+    queue = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": team.namespace},
+        "spec": {"guarantee": {"resource": {GPU: "4"}}},
+    }
+
+    async def test() -> None:
+        await asyncio.to_thread(team.cluster, "delete", CRD, "--timeout=30s")
+        async with following(team.cluster.kubeconfig) as source:
+
+            def seen() -> list[str]:
+                assert source.states()["Queue"].known
+                return [fact.name for fact in source.snapshot.facts("Queue")]
+
+            await until("all known", lambda: all(state.known for state in source.states().values()))
+            assert seen() == []
+            await asyncio.to_thread(install_volcano, team.cluster)
+            await asyncio.to_thread(team.cluster.apply, queue)
+            await until("its queue is found", lambda: seen() == [team.namespace])
+            await asyncio.to_thread(team.cluster, "delete", CRD, "--timeout=30s")
+            await until("its queue is gone", lambda: seen() == [])
+            # Longer than it takes until the kind is given up.
+            await until("and nothing is amiss", lambda: not source.states()["Queue"].detail)
+            await asyncio.to_thread(install_volcano, team.cluster)
+            await asyncio.to_thread(team.cluster.apply, queue)
+            await until("it is found again", lambda: seen() == [team.namespace])
+
+    try:
+        run(test())
+    finally:
+        install_volcano(team.cluster)
+        team.cluster("delete", "queues.scheduling.volcano.sh", team.namespace, "--ignore-not-found")
 
 
 def denied(source: ClusterSource) -> dict[str, str]:

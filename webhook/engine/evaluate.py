@@ -45,6 +45,8 @@ def _unmanaged_confirm(reason: str) -> frozenset[str]:
 
 
 def _namespace(subject: Subject, snapshot: Snapshot) -> NamespaceFact | None:
+    if subject.kind.cluster_scoped:
+        return None
     if subject.kind is NAMESPACE:
         fact = PROJECTIONS["Namespace"](subject.value)
         return fact if isinstance(fact, NamespaceFact) else None
@@ -53,6 +55,8 @@ def _namespace(subject: Subject, snapshot: Snapshot) -> NamespaceFact | None:
 
 def _passed_over(subject: Subject, namespace: NamespaceFact | None, policy: Policy) -> str:
     """Why the object is none of our business, '' if it is."""
+    if subject.kind.cluster_scoped:
+        return "it is being deleted" if subject.deleting else ""
     if namespace is None or not policy.managed_namespaces.matches(namespace.labels):
         return UNMANAGED
     if namespace.name in SYSTEM_NAMESPACES:
@@ -121,20 +125,15 @@ class _Judgement:
 
     def _speaks(self, rule: Rule) -> bool:
         """/mutate asks only the rules that can say something there; /validate asks all."""
+        if rule.removal is not self.subject.removal:
+            return False
         return self.stage is Stage.VALIDATE or rule.fixes or rule.stage is Stage.MUTATE
 
     def _ask(self, rule: Rule, mode: Mode) -> None:
-        violations: list[Violation] = []
-        old: dict[object, int] = {}
-        try:
-            # Not in one go: what a rule found before its facts ran out stands.
-            for violation in rule.check(self.subject, self.snapshot, self.policy):
-                violations.append(violation)  # noqa: PERF402
-            if violations:
-                old = self._old_weights(rule)
-        except FactsMissing as missing:
-            if rule.stage is self.stage:
-                self.not_evaluated.append(NotEvaluated(rule.id, str(missing)))
+        violations, missing = self._checked(rule, self.subject)
+        if missing is not None and rule.stage is self.stage:
+            self.not_evaluated.append(NotEvaluated(rule.id, str(missing)))
+        old = self._old_weights(rule) if violations else {}
         for violation in violations:
             if not violation.edits:
                 self.confirm |= rule.needs
@@ -144,9 +143,19 @@ class _Judgement:
     def _old_weights(self, rule: Rule) -> dict[object, int]:
         """What was wrong with the object before this write, by identity, and how much."""
         before = self.subject.before
-        if before is None:
+        if before is None or rule.judges_change:
             return {}
-        return {found.key: found.weight for found in rule.check(before, self.snapshot, self.policy)}
+        return {found.key: found.weight for found in self._checked(rule, before)[0]}
+
+    def _checked(self, rule: Rule, subject: Subject) -> tuple[list[Violation], FactsMissing | None]:
+        """What a rule found, and why it found no more: what comes before its facts ran out stands."""
+        violations: list[Violation] = []
+        try:
+            for violation in rule.check(subject, self.snapshot, self.policy):
+                violations.append(violation)  # noqa: PERF402
+        except FactsMissing as missing:
+            return violations, missing
+        return violations, None
 
     def _find(self, rule: Rule, mode: Mode, violation: Violation, is_old: bool) -> None:
         if self._mends(violation):

@@ -72,6 +72,7 @@ class QueueMapping:
 class Exemption:
     """Who or what is let through unjudged, and why. Every part that is given must match.
 
+    `namespace` and `workload` speak of namespaced objects alone: what is in no namespace is exempt by user or group.
     `until` is the last day (UTC) on which it holds; None: for good.
     """
 
@@ -86,10 +87,14 @@ class Exemption:
         return (
             (not self.users or user in self.users)
             and (not self.groups or not self.groups.isdisjoint(groups))
-            and name_matches(self.namespace, namespace)
-            and name_matches(self.workload, name)
+            and self._names(namespace, name)
             and (self.until is None or today <= self.until)
         )
+
+    def _names(self, namespace: str, name: str) -> bool:
+        if not namespace:
+            return self.namespace == self.workload == "*"
+        return name_matches(self.namespace, namespace) and name_matches(self.workload, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,11 @@ class Capacity:
     unusable_taints: tuple[str, ...] = ()
     unusable_labels: Mapping[str, str] = field(default_factory=dict)
     grace_seconds: int = 120
+    discount_unqueued: bool = False
+    """Whether what pods outside of any queue hold is taken off what is usable."""
+
+    volcano_nodes: LabelSelector | None = None
+    """The nodes that are Volcano's; all others are Kueue's then. None: each is compared with all nodes."""
 
 
 @dataclass(frozen=True, slots=True)

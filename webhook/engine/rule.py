@@ -71,6 +71,12 @@ class Rule:
     stage: Stage = Stage.VALIDATE
     """Where it is denied: /mutate only for what Kueue's webhook would rewrite before /validate sees it."""
 
+    removal: bool = False
+    """Whether it judges taking an object away (DELETE), and nothing else."""
+
+    judges_change: bool = False
+    """Whether check itself compares with the old object: whatever it yields is new."""
+
     needs: frozenset[str] = frozenset()
     """The kinds that it compares the subject with."""
 

@@ -16,8 +16,8 @@ from webhook.kube.pods import PodTemplate, pod_template
 class Subject:
     """One object and, on UPDATE, what it was before.
 
-    `old` is None at CREATE; nothing is judged at DELETE. `accelerators` are the policy's. `value` is never changed: a
-    fix makes a new subject with `with_value`.
+    `old` is None at CREATE. At DELETE `removal` is set, `value` is what goes and `old` is None. `accelerators` are the
+    policy's. `value` is never changed: a fix makes a new subject with `with_value`.
     """
 
     kind: Kind
@@ -27,6 +27,7 @@ class Subject:
     old: Object | None = None
     user: str = ""
     groups: frozenset[str] = field(default_factory=frozenset)
+    removal: bool = False
 
     @cached_property
     def name(self) -> str:

@@ -7,12 +7,22 @@ costs one comparison, and thousands of objects fit into little memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from webhook.kube.kinds import DEPLOYMENT, STATEFUL_SET, Kind, controller
+from webhook.kube.accelerators import Accelerators
+from webhook.kube.autoscaler_facts import AutoscalerFact, project_horizontal_pod_autoscaler, project_scaled_object
+from webhook.kube.kinds import DEPLOYMENT, STATEFUL_SET, Kind, Owner, controller
+from webhook.kube.kueue_facts import (
+    KueueConfigurationFact,
+    WorkloadPriorityClassFact,
+    project_kueue_configuration,
+    project_workload_priority_class,
+)
 from webhook.kube.names import DEFAULT_QUEUE_ANNOTATION, KUEUE_GROUP, MODE_ANNOTATION, QUEUE_LABEL
 from webhook.kube.node_facts import NodeFact, ResourceFlavorFact, project_node, project_resource_flavor
 from webhook.kube.objects import Object, at, deleting, label, labels, mapping, metadata, string
+from webhook.kube.pod_defaults import LimitRangeFact, RuntimeClassFact, project_limit_range, project_runtime_class
+from webhook.kube.pods import pod_template
 from webhook.kube.quota_facts import (
     AdmissionCheckFact,
     ClusterQueueFact,
@@ -22,6 +32,8 @@ from webhook.kube.quota_facts import (
     project_cohort,
     stopped,
 )
+from webhook.kube.unqueued_pods import FINISHED, UnqueuedPodFact, project_unqueued_pod
+from webhook.kube.volcano_facts import VolcanoQueueFact, project_volcano_queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +68,7 @@ class ResourceQuotaFact:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFact:
-    """A Deployment, StatefulSet or bare Pod that shares its namespace with the object under judgement."""
+    """A Deployment, a StatefulSet, or a Pod that neither of them stands for."""
 
     kind: str
     namespace: str
@@ -76,9 +88,35 @@ class WorkloadFact:
     labels: Mapping[str, str]
     """The labels that a policy's queue selector is matched against; empty for a workload without a queue."""
 
+    live: bool = True
+    """It wants pods (spec.replicas above 0) and is not being deleted."""
 
-_ClusterFact = NamespaceFact | ClusterQueueFact | CohortFact | ResourceFlavorFact | AdmissionCheckFact | NodeFact
-Fact = _ClusterFact | LocalQueueFact | ResourceQuotaFact | WorkloadFact
+    requests: Mapping[str, int] = field(default_factory=dict)
+    """What one pod requests of extended resources, in billionths; empty for a workload without a queue and for a Pod,
+    of which only metadata is watched."""
+
+
+_ClusterFact = (
+    NamespaceFact
+    | ClusterQueueFact
+    | CohortFact
+    | ResourceFlavorFact
+    | AdmissionCheckFact
+    | NodeFact
+    | RuntimeClassFact
+    | WorkloadPriorityClassFact
+    | VolcanoQueueFact
+)
+_NamespacedFact = (
+    LocalQueueFact
+    | ResourceQuotaFact
+    | WorkloadFact
+    | AutoscalerFact
+    | LimitRangeFact
+    | KueueConfigurationFact
+    | UnqueuedPodFact
+)
+Fact = _ClusterFact | _NamespacedFact
 
 
 def _namespace(value: Object) -> NamespaceFact:
@@ -134,19 +172,50 @@ def _workload(kind: Kind) -> Callable[[Object], WorkloadFact]:
             running=replicas(value) > 0 or pods_now(value) > 0,
             owned=controller(value) is not None,
             labels=workload_labels(value, template) if queue or object_queue else {},
+            live=replicas(value) > 0 and not deleting(value),
+            requests=_extended_requests(value, kind) if queue or object_queue else {},
         )
 
     return project_workload
 
 
+def _extended_requests(value: Object, kind: Kind) -> dict[str, int]:
+    template = pod_template(value, kind.templates[0], _NO_ACCELERATORS)
+    totals = template.totals() if template is not None else {}
+    return {resource: amount for resource, amount in totals.items() if "/" in resource and amount > 0}
+
+
 def _pod(value: Object) -> WorkloadFact | None:
-    """Bare pods alone: a pod with a parent is the parent's."""
+    """None for a pod that a watched workload stands for, and for one that has finished, which is not watched either."""
     owner = controller(value)
-    if owner is not None and owner.is_parent:
+    if (owner is not None and _stands_for(owner, value)) or at(value, ("status", "phase")) in FINISHED:
         return None
     name, namespace = _key(value)
     queue = label(value, QUEUE_LABEL)
-    return WorkloadFact("Pod", namespace, name, queue, queue, True, owner is not None, workload_labels(value, value))
+    return WorkloadFact(
+        "Pod",
+        namespace,
+        name,
+        queue,
+        queue,
+        running=True,
+        owned=owner is not None,
+        labels=workload_labels(value, value),
+        live=not deleting(value),
+    )
+
+
+def _stands_for(owner: Owner, pod: Object) -> bool:
+    """Whether the owner is a StatefulSet, or a Deployment's ReplicaSet: a bare one adds no pod-template-hash."""
+    match owner.group, owner.kind:
+        case "apps", "StatefulSet":
+            return True
+        case "apps", "ReplicaSet":
+            return bool(label(pod, "pod-template-hash"))
+    return False
+
+
+_NO_ACCELERATORS = Accelerators(frozenset())
 
 
 def _key(value: Object) -> tuple[str, str]:
@@ -165,6 +234,14 @@ PROJECTIONS: Mapping[str, Callable[[Object], Fact | None]] = {
     "Deployment": _workload(DEPLOYMENT),
     "StatefulSet": _workload(STATEFUL_SET),
     "Pod": _pod,
+    "UnqueuedPod": project_unqueued_pod,
+    "HorizontalPodAutoscaler": project_horizontal_pod_autoscaler,
+    "ScaledObject": project_scaled_object,
+    "LimitRange": project_limit_range,
+    "RuntimeClass": project_runtime_class,
+    "ConfigMap": project_kueue_configuration,
+    "WorkloadPriorityClass": project_workload_priority_class,
+    "Queue": project_volcano_queue,
 }
 """Every kind that can be watched, and how its objects become facts. None: the object holds nothing to compare with."""
 
@@ -180,7 +257,30 @@ GROUPS: Mapping[str, str] = {
     "Deployment": "apps",
     "StatefulSet": "apps",
     "Pod": "",
+    "UnqueuedPod": "",
+    "HorizontalPodAutoscaler": "autoscaling",
+    "ScaledObject": "keda.sh",
+    "LimitRange": "",
+    "RuntimeClass": "node.k8s.io",
+    "ConfigMap": "",
+    "WorkloadPriorityClass": KUEUE_GROUP,
+    "Queue": "scheduling.volcano.sh",
 }
 
-CLUSTER_SCOPED = frozenset({"Namespace", "ClusterQueue", "Cohort", "ResourceFlavor", "AdmissionCheck", "Node"})
+SEEN_AS: Mapping[str, tuple[str, ...]] = {"Pod": ("Pod", "UnqueuedPod")}
+"""Kinds of the API that become facts of more than one kind."""
+
+CLUSTER_SCOPED = frozenset(
+    {
+        "Namespace",
+        "ClusterQueue",
+        "Cohort",
+        "ResourceFlavor",
+        "AdmissionCheck",
+        "Node",
+        "RuntimeClass",
+        "WorkloadPriorityClass",
+        "Queue",
+    }
+)
 """Kinds whose objects are in no namespace."""

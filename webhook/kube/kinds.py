@@ -38,6 +38,10 @@ class Kind:
     label_on_update: bool = True
     """Whether a label that is added later reaches the pods; a Pod that exists is past Kueue's gate."""
 
+    cluster_scoped: bool = False
+    """Quota objects are in no namespace and share the hardware, so they are judged wherever they are used. Not set for
+    Namespace, which the API server takes to be in itself."""
+
     @property
     def is_workload(self) -> bool:
         return bool(self.templates)
@@ -64,8 +68,20 @@ RESOURCE_QUOTA = Kind("", "ResourceQuota", "resourcequotas")
 LOCAL_QUEUE = Kind("kueue.x-k8s.io", "LocalQueue", "localqueues", _KUEUE_VERSIONS)
 NAMESPACE = Kind("", "Namespace", "namespaces")
 
+CLUSTER_QUEUE = Kind("kueue.x-k8s.io", "ClusterQueue", "clusterqueues", _KUEUE_VERSIONS, cluster_scoped=True)
+COHORT = Kind("kueue.x-k8s.io", "Cohort", "cohorts", _KUEUE_VERSIONS, cluster_scoped=True)
+RESOURCE_FLAVOR = Kind("kueue.x-k8s.io", "ResourceFlavor", "resourceflavors", _KUEUE_VERSIONS, cluster_scoped=True)
+VOLCANO_QUEUE = Kind("scheduling.volcano.sh", "Queue", "queues", ("v1beta1",), cluster_scoped=True)
+
+HORIZONTAL_POD_AUTOSCALER = Kind("autoscaling", "HorizontalPodAutoscaler", "horizontalpodautoscalers", ("v2",))
+SCALED_OBJECT = Kind("keda.sh", "ScaledObject", "scaledobjects", ("v1alpha1",))
+
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, POD)
-JUDGED = (*WORKLOADS, RESOURCE_QUOTA, LOCAL_QUEUE, NAMESPACE)
+FLOORS = (CLUSTER_QUEUE, COHORT, RESOURCE_FLAVOR, VOLCANO_QUEUE)
+"""What decides how much is guaranteed, and on which nodes."""
+
+AUTOSCALERS = (HORIZONTAL_POD_AUTOSCALER, SCALED_OBJECT)
+JUDGED = (*WORKLOADS, RESOURCE_QUOTA, LOCAL_QUEUE, NAMESPACE, *FLOORS, *AUTOSCALERS)
 
 _OWNERS = (
     *((row.group, row.kind) for row in WORKLOADS),

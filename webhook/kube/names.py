@@ -1,14 +1,26 @@
 """Names that Kubernetes, Kueue and Floorkeeper give to labels, annotations and objects."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+POD_SET_LABEL = "kueue.x-k8s.io/podset"
+"""Kueue puts it on the pods of a Job, JobSet … that it has admitted; they need not have the owner's queue label."""
+
 DEFAULT_LOCAL_QUEUE = "default"
 """The LocalQueue that Kueue puts on every unlabelled workload of a namespace that holds one."""
 
 KUEUE_GROUP = "kueue.x-k8s.io"
+KUEUE_NAMESPACES = ("kueue-system", "openshift-kueue-operator")
+"""Where Kueue's own ConfigMap is believed: anybody may write one of that name elsewhere."""
+
+KUEUE_CONFIG_MAP = "kueue-manager-config"
+KUEUE_CONFIG_KEY = "controller_manager_config.yaml"
+PRIORITY_CLASS_LABEL = "kueue.x-k8s.io/priority-class"
+
+VOLCANO_GROUP = "scheduling.volcano.sh"
 
 MANAGED_LABEL = "floorkeeper.io/managed"
 DEFAULT_QUEUE_ANNOTATION = "floorkeeper.io/default-queue"
 MODE_ANNOTATION = "floorkeeper.io/mode"
+ALLOW_DELETE_ANNOTATION = "floorkeeper.io/allow-delete"
 
 SYSTEM_NAMESPACES = (
     "cert-manager",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from webhook.kube import quantity
-from webhook.kube.objects import Object, at, labels, mapping, metadata, sequence, string
+from webhook.kube.objects import Object, labels, mapping, metadata, sequence, string
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,12 @@ class ResourceFlavorFact:
     labels: Mapping[str, str] = field(default_factory=dict)
     """spec.nodeLabels. A flavor without them is for every node."""
 
+    taints: tuple[Mapping[str, str], ...] = ()
+    """spec.nodeTaints: key, value and effect of each."""
+
+    tolerations: tuple[Mapping[str, str], ...] = ()
+    """spec.tolerations, which Kueue adds to the pods' own."""
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels belongs to the flavor."""
         return all(labels.get(key) == value for key, value in self.labels.items())
@@ -56,7 +62,13 @@ def project_node(value: Object) -> NodeFact:
 
 
 def project_resource_flavor(value: Object) -> ResourceFlavorFact:
-    return ResourceFlavorFact(string(metadata(value).get("name")), _texts(at(value, ("spec", "nodeLabels"))))
+    spec = mapping(value.get("spec"))
+    return ResourceFlavorFact(
+        string(metadata(value).get("name")),
+        _texts(spec.get("nodeLabels")),
+        tuple(map(_texts, sequence(spec.get("nodeTaints")))),
+        tuple(map(_texts, sequence(spec.get("tolerations")))),
+    )
 
 
 def _texts(value: object) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,8 @@ from webhook.kube import quantity
 from webhook.kube.accelerators import Accelerators
 from webhook.kube.names import QUEUE_LABEL
 from webhook.kube.objects import Object, Path, at, label, mapping, sequence, string
+
+_NOTHING: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +126,18 @@ class PodTemplate:
         """Whether it asks for an accelerator above 0."""
         return any(use.asked for use in self.accelerators)
 
-    def totals(self) -> dict[str, int]:
-        """What one pod requests, in billionths by resource name, as the scheduler counts it (Kubernetes KEP-753).
+    def totals(self, defaults: Mapping[str, int] = _NOTHING) -> dict[str, int]:
+        """What one pod's containers request, in billionths by resource name, as the scheduler counts it (Kubernetes
+        KEP-753).
 
         Main containers and sidecars run together; each plain init container runs beside the sidecars before it. An
-        absent request counts as its limit. Values that are no quantity count as 0: they are reported elsewhere.
+        absent request counts as its limit and, without one, as `defaults` says. Values that are no quantity count as 0:
+        they are reported elsewhere.
         """
         running: dict[str, int] = {}
         peak: dict[str, int] = {}
         for container in self.containers:
-            asked = _requests(container)
+            asked = _requests(container, defaults)
             if container.init and not container.sidecar:
                 for resource, amount in asked.items():
                     peak[resource] = max(peak.get(resource, 0), running.get(resource, 0) + amount)
@@ -145,8 +149,8 @@ class PodTemplate:
         return running
 
 
-def _requests(container: Container) -> dict[str, int]:
-    amounts: dict[str, int] = {}
+def _requests(container: Container, defaults: Mapping[str, int]) -> dict[str, int]:
+    amounts = dict(defaults)
     for resource, value in {**container.resources("limits"), **container.resources("requests")}.items():
         try:
             amounts[resource] = quantity.parse(value)

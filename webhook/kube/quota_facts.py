@@ -73,6 +73,9 @@ class ClusterQueueFact:
     stopped: bool = False
     """It admits nothing: spec.stopPolicy is not None, or Kueue says that it is not Active."""
 
+    uid: str = ""
+    """metadata.uid, for Events about it."""
+
     def covers(self, resource: str) -> bool:
         return any(resource in group.covered for group in self.groups)
 
@@ -104,6 +107,7 @@ class CohortFact:
     nominal: Mapping[FlavorResource, int] = field(default_factory=dict)
     borrowing: Mapping[FlavorResource, int] = field(default_factory=dict)
     lending: Mapping[FlavorResource, int] = field(default_factory=dict)
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +140,16 @@ def project_cluster_queue(value: Object) -> ClusterQueueFact:
         string(at(preemption, ("borrowWithinCohort", "policy"))) or "Never",
         string(preemption.get("withinClusterQueue")) or "Never",
         stopped(value),
+        string(metadata(value).get("uid")),
     )
 
 
 def project_cohort(value: Object) -> CohortFact:
     spec = mapping(value.get("spec"))
-    # v1beta1 has parentName already (Kueue 0.12, which dropped v1alpha1 and its `parent`).
-    parent = spec.get("parent" if _version(value) == "v1alpha1" else "parentName")
-    return CohortFact(_name(value), string(parent), *_quotas(spec))
+    # v1beta1 came with both spellings: Kueue 0.12 brought it with parentName, where v1alpha1 had `parent`.
+    old, new = string(spec.get("parent")), string(spec.get("parentName"))
+    parent = {"v1alpha1": old, "v1beta1": new or old}.get(_version(value), new)
+    return CohortFact(_name(value), parent, *_quotas(spec), string(metadata(value).get("uid")))
 
 
 def project_admission_check(value: Object) -> AdmissionCheckFact:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
+from webhook.kube.autoscaler_facts import AutoscalerFact
 from webhook.kube.facts import (
     PROJECTIONS,
     Fact,
@@ -13,8 +14,13 @@ from webhook.kube.facts import (
     ResourceQuotaFact,
     WorkloadFact,
 )
+from webhook.kube.kueue_facts import KueueConfigurationFact, WorkloadPriorityClassFact
+from webhook.kube.names import KUEUE_NAMESPACES
 from webhook.kube.node_facts import ResourceFlavorFact
+from webhook.kube.pod_defaults import LimitRangeFact, RuntimeClassFact
 from webhook.kube.quota_facts import AdmissionCheckFact, ClusterQueueFact, CohortFact
+from webhook.kube.reservation import Reservation
+from webhook.kube.volcano_facts import VolcanoQueueFact
 
 _F = TypeVar("_F", bound=Fact)
 
@@ -52,6 +58,33 @@ class Snapshot:
         self._facts: dict[str, dict[str, dict[str, Fact]]] = {kind: {} for kind in PROJECTIONS}
         self._unknown: dict[str, str] = dict.fromkeys(PROJECTIONS, unknown)
         self._observers: tuple[Observer, ...] = ()
+        self.origin = self
+        """What the observers keep sums of: itself, but for a snapshot made by `overlaid`."""
+
+        self.differences: tuple[tuple[str, str, Fact | None], ...] = ()
+        """Kind, name and fact of what is otherwise here than in `origin`; None if it is gone."""
+
+        self.reserved: tuple[Reservation, ...] = ()
+        """Promises to writes that are not stored yet."""
+
+    def overlaid(self, live: Mapping[str, Iterable[Fact]], reserved: Iterable[Reservation]) -> Snapshot:
+        """This snapshot with all facts of some cluster-scoped kinds as they were just read, for one decision."""
+        other = Snapshot()
+        other.origin = self.origin
+        other._facts = dict(self._facts)
+        other._unknown = {kind: reason for kind, reason in self._unknown.items() if kind not in live}
+        differences = []
+        for kind, facts in live.items():
+            before, after = self._facts[kind].get(_CLUSTER, {}), {fact.name: fact for fact in facts}
+            other._facts[kind] = {_CLUSTER: after}
+            differences += [
+                (kind, name, after.get(name))
+                for name in sorted(before.keys() | after.keys())
+                if before.get(name) != after.get(name)
+            ]
+        other.differences = tuple(differences)
+        other.reserved = tuple(reserved)
+        return other
 
     # Reading
 
@@ -96,6 +129,44 @@ class Snapshot:
         """The names of a namespace's LocalQueues, sorted."""
         return sorted(self._known("LocalQueue").get(namespace, ()))
 
+    def cluster_queue_handles(self, cluster_queue: str) -> list[LocalQueueFact]:
+        """The LocalQueues of all namespaces that lead to a ClusterQueue. Looks at every one."""
+        found = self.facts("LocalQueue")
+        return [fact for fact in found if isinstance(fact, LocalQueueFact) and fact.cluster_queue == cluster_queue]
+
+    def autoscalers(self, namespace: str, *kinds: str) -> list[AutoscalerFact]:
+        """The autoscalers of these kinds in a namespace, kind by kind, sorted by name."""
+        return [
+            fact
+            for kind in kinds
+            for _, fact in sorted(self._known(kind).get(namespace, {}).items())
+            if isinstance(fact, AutoscalerFact)
+        ]
+
+    def limit_ranges(self, namespace: str) -> list[LimitRangeFact]:
+        found = self._known("LimitRange").get(namespace, {})
+        return [fact for _, fact in sorted(found.items()) if isinstance(fact, LimitRangeFact)]
+
+    def runtime_class(self, name: str) -> RuntimeClassFact | None:
+        return self._named("RuntimeClass", _CLUSTER, name, RuntimeClassFact)
+
+    def priority_class(self, name: str) -> WorkloadPriorityClassFact | None:
+        return self._named("WorkloadPriorityClass", _CLUSTER, name, WorkloadPriorityClassFact)
+
+    def volcano_queue(self, name: str) -> VolcanoQueueFact | None:
+        return self._named("Queue", _CLUSTER, name, VolcanoQueueFact)
+
+    def kueue_configuration(self) -> KueueConfigurationFact:
+        """That of the running Kueue. Raises FactsMissing also where its ConfigMap is absent or says nothing."""
+        tables = self._known("ConfigMap")
+        for namespace in KUEUE_NAMESPACES:
+            for fact in tables.get(namespace, {}).values():
+                if isinstance(fact, KueueConfigurationFact):
+                    if fact.problem:
+                        raise FactsMissing("ConfigMap", f"{namespace}/{fact.name} {fact.problem}")
+                    return fact
+        raise FactsMissing("ConfigMap", "kueue-manager-config not found")
+
     def resource_quotas(self, namespace: str) -> list[ResourceQuotaFact]:
         found = self._known("ResourceQuota").get(namespace, {})
         return [fact for _, fact in sorted(found.items()) if isinstance(fact, ResourceQuotaFact)]
@@ -108,6 +179,11 @@ class Snapshot:
             for _, fact in sorted(self._known(kind).get(namespace, {}).items())
             if isinstance(fact, WorkloadFact)
         ]
+
+    def require(self, kinds: Iterable[str]) -> None:
+        """Raises FactsMissing if one of the kinds is not known."""
+        for kind in sorted(self._unknown.keys() & set(kinds)):
+            raise FactsMissing(kind, self._unknown[kind])
 
     def unknown(self) -> Mapping[str, str]:
         """Kinds that are not known, each with the reason."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from webhook.kube.names import KUEUE_GROUP, QUEUE_LABEL
+from webhook.kube.names import KUEUE_CONFIG_MAP, KUEUE_GROUP, QUEUE_LABEL, VOLCANO_GROUP
 
 LIST_WATCH = frozenset({"list", "watch"})
 GET_LIST_WATCH = frozenset({"get", "list", "watch"})
@@ -28,7 +28,14 @@ class Access:
     optional: bool = False
     """A cluster can be without it: its version is discovered, and its absence keeps nobody from being ready."""
 
+    absent_is_none: bool = False
+    """Where the cluster does not serve the kind, it has no such object: that is known, and nothing waits for it."""
+
     label_selector: str = ""
+    field_selector: str = ""
+    object_name: str = ""
+    """The one name that is asked for, which RBAC can grant alone; '' for all."""
+
     metadata_only: bool = False
     """The projection needs metadata alone, so the API server is asked to leave out the rest."""
 
@@ -36,6 +43,18 @@ class Access:
     def name(self) -> str:
         """As RBAC and kubectl name it: localqueues.kueue.x-k8s.io."""
         return f"{self.resource}.{self.group}" if self.group else self.resource
+
+    @property
+    def product(self) -> str:
+        """What an admin installs so that the cluster serves an optional kind."""
+        return _PRODUCTS.get(self.group, self.group)
+
+    @property
+    def selectors(self) -> dict[str, str]:
+        """The query parameters by which a list and a watch are of these objects alone."""
+        fields = f"metadata.name={self.object_name}" if self.object_name else self.field_selector
+        both = {"labelSelector": self.label_selector, "fieldSelector": fields}
+        return {name: text for name, text in both.items() if text}
 
     @property
     def group_path(self) -> str:
@@ -54,6 +73,9 @@ class Access:
         return f"application/json;as={reduced};g=meta.k8s.io;v=v1,application/json"
 
 
+_KEDA_GROUP = "keda.sh"
+_PRODUCTS: Mapping[str, str] = {KUEUE_GROUP: "Kueue", _KEDA_GROUP: "KEDA", VOLCANO_GROUP: "Volcano"}
+_UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _KUEUE_VERSIONS = ("v1beta2", "v1beta1")
 
 ACCESS: Mapping[str, Access] = {
@@ -69,7 +91,19 @@ ACCESS: Mapping[str, Access] = {
         Access("ResourceQuota", "", "resourcequotas"),
         Access("Deployment", "apps", "deployments"),
         Access("StatefulSet", "apps", "statefulsets"),
-        Access("Pod", "", "pods", label_selector=QUEUE_LABEL, metadata_only=True),
+        Access("Pod", "", "pods", label_selector=QUEUE_LABEL, field_selector=_UNFINISHED, metadata_only=True),
+        Access("UnqueuedPod", "", "pods", label_selector=f"!{QUEUE_LABEL}", field_selector=_UNFINISHED),
+        Access("HorizontalPodAutoscaler", "autoscaling", "horizontalpodautoscalers", versions=("v2",)),
+        Access(
+            "ScaledObject", _KEDA_GROUP, "scaledobjects", versions=("v1alpha1",), optional=True, absent_is_none=True
+        ),
+        Access("LimitRange", "", "limitranges"),
+        Access("RuntimeClass", "node.k8s.io", "runtimeclasses"),
+        Access("ConfigMap", "", "configmaps", object_name=KUEUE_CONFIG_MAP),
+        Access(
+            "WorkloadPriorityClass", KUEUE_GROUP, "workloadpriorityclasses", LIST_WATCH, _KUEUE_VERSIONS, optional=True
+        ),
+        Access("Queue", VOLCANO_GROUP, "queues", versions=("v1beta1",), optional=True, absent_is_none=True),
     )
 }
-"""A row for each kind of PROJECTIONS. Bare Pods count only with a queue label, and clusters hold many without one."""
+"""A row for each kind of PROJECTIONS. A pod that has finished holds no accelerator and never comes back."""

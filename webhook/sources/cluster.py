@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,10 @@ from webhook.kube.snapshot import Snapshot
 from webhook.sources.access import ACCESS
 from webhook.sources.confirm import Confirmation
 from webhook.sources.connection import Connection
-from webhook.sources.source import KindState
+from webhook.sources.events import EventWriter
+from webhook.sources.ledger import FloorLedger, LedgerTiming
+from webhook.sources.source import Event, KindState
+from webhook.sources.store import ClusterStore, own_namespace
 from webhook.sources.timing import Timing
 from webhook.sources.watch import Report, Watcher
 
@@ -43,8 +46,13 @@ class ClusterSource:
         *,
         timing: Timing | None = None,
         clock: Callable[[], float] = time.monotonic,
+        ledger_timing: LedgerTiming | None = None,
+        namespace: str = "",
     ) -> None:
-        """`kinds` are those to watch, of PROJECTIONS; the others stay unknown, and no right to read them is needed."""
+        """`kinds` are those to watch, of PROJECTIONS; the others stay unknown, and no right to read them is needed.
+
+        `namespace` is where the ledger is, '' for our own.
+        """
         self.snapshot = Snapshot(unknown="is not watched")
         for kind in kinds:
             self.snapshot.forget(kind, "not read yet")
@@ -53,12 +61,13 @@ class ClusterSource:
         self._clock = clock
         self._connection = Connection(kubeconfig, self._timing, clock)
         self._stopping = threading.Event()
+        self._events = EventWriter(self._connection, self._timing, self._stopping)
         self._watchers: dict[str, Watcher] = {}
         self._threads: list[threading.Thread] = []
         self._standings = {kind: _Standing(clock()) for kind in kinds}
-        self._confirmation = Confirmation(
-            self._connection, self.snapshot, lambda kind: self._watchers[kind].version, self._timing
-        )
+        self._confirmation = Confirmation(self._connection, self.snapshot, self._version, self._timing)
+        self._store = ClusterStore(self._connection, self._version, namespace or own_namespace())
+        self.ledger = FloorLedger(self.snapshot, self._store, ledger_timing)
 
     async def start(self) -> None:
         """Loads the configuration, which may run an exec plugin, and begins to watch. Raises SourceError."""
@@ -72,6 +81,8 @@ class ClusterSource:
                 # The loop was closed without stop(): there is nobody left to tell.
                 self._stopping.set()
 
+        self._threads.append(threading.Thread(target=self._events.run, name="events", daemon=True))
+        self._threads[0].start()
         for kind in self._kinds:
             self._standings[kind].current_at = self._clock()
             watcher = Watcher(ACCESS[kind], self._connection, post, self._stopping, self._timing, self._clock)
@@ -80,10 +91,18 @@ class ClusterSource:
             self._threads.append(thread)
             thread.start()
 
+    def _version(self, kind: str) -> str:
+        """The API version in use of a kind, '' if it is not watched or not known yet."""
+        watcher = self._watchers.get(kind)
+        return watcher.version if watcher is not None else ""
+
     async def stop(self) -> None:
         self._stopping.set()
         self._connection.close()
+        self._events.stop()
         self._confirmation.stop()
+        self.ledger.stop()
+        self._store.stop()
         deadline = time.monotonic() + _STOP_SECONDS
         await asyncio.to_thread(self._join, deadline)
 
@@ -108,6 +127,9 @@ class ClusterSource:
         if self._stopping.is_set():
             return False
         return await self._confirmation.confirm(kinds, namespace)
+
+    def tell(self, events: Sequence[Event]) -> None:
+        self._events.tell(events)
 
     def _apply(self, report: Report) -> None:
         """Writes what a watcher found. Runs on the loop's thread, between two decisions."""

@@ -1,4 +1,4 @@
-"""One API server: its address and credentials, and GET requests that can be broken off from outside."""
+"""One API server: its address and credentials, and requests that can be broken off from outside."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_LINE = 8 * 2**20
 
 
 class StatusError(Exception):
-    """The API server answered with a code other than 200, or said so in an ERROR event."""
+    """The API server refused, by the code of its answer or in an ERROR event."""
 
     def __init__(self, code: int, message: str, reason: str = "", retry_after: float = 0.0) -> None:
         super().__init__(f"{code} {message}".strip())
@@ -123,24 +123,42 @@ class Connection:
             old.close()
 
     def get(self, path: str, query: Mapping[str, str], *, accept: str, silence: float) -> Answer:
-        """An answer with code 200. Raises StatusError for any other, and whatever urllib3, ssl or a plugin raises.
+        """As `request`, of what is there."""
+        return self.request("GET", path, query, accept=accept, silence=silence)
 
-        `silence` is how many seconds may pass without a byte, before the answer or within it.
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Mapping[str, Any] | None = None,
+        *,
+        accept: str = "application/json",
+        silence: float,
+    ) -> Answer:
+        """An answer with code 200 or 201. Raises StatusError for any other, and whatever urllib3, ssl or a plugin
+        raises.
+
+        `body` is an object to create (POST) or to write (PUT); it is sent once, whatever happens. `silence` is how many
+        seconds may pass without a byte, before the answer or within it.
         """
-        client, headers = self._prepare(path, accept)
+        client, headers = self._prepare(method, path, accept)
         url = client.configuration.host + path + (f"?{urlencode(query)}" if query else "")
-        response = client.call_api("GET", url, headers, _request_timeout=(self._timing.connect, silence)).response
-        if response.status == 200:
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        timeout = self._timing.connect, silence
+        response = client.call_api(method, url, headers, body, _request_timeout=timeout).response
+        if response.status in (200, 201):
             return Answer(response)
         with Answer(response):
-            body = response.read(_CHUNK)
+            said = response.read(_CHUNK)
         if response.status == 401:
             self._rejected = True
         retry_after = response.headers.get("Retry-After", "")
         try:
-            status = orjson.loads(body)
+            status = orjson.loads(said)
         except orjson.JSONDecodeError:
-            status = {"message": " ".join(body.decode("utf-8", "replace").split())}
+            status = {"message": " ".join(said.decode("utf-8", "replace").split())}
         raise StatusError.of(status, response.status, float(retry_after) if retry_after.isdecimal() else 0.0)
 
     def close(self) -> None:
@@ -151,7 +169,7 @@ class Connection:
         if self._client is not None:
             self._client.close()
 
-    def _prepare(self, path: str, accept: str) -> tuple[Any, dict[str, str]]:
+    def _prepare(self, method: str, path: str, accept: str) -> tuple[Any, dict[str, str]]:
         with self._lock:
             if self._closed:
                 raise ConnectionAbortedError("the connection is closed")
@@ -161,7 +179,7 @@ class Connection:
                 self.load()
             client = self._client
             headers = {"Accept": accept, "User-Agent": client.user_agent}
-            client.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
+            client.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
         return client, {name: value.strip() for name, value in headers.items()}
 
     def _track(self, each: socket.socket | None) -> None:

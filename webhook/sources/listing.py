@@ -23,9 +23,7 @@ def list_pages(
     No version is asked for, so the API server answers with the newest state. Raises what Connection.get raises, such as
     StatusError 410 when the continue token expired between two pages, and ValueError for what is no list.
     """
-    query = {"limit": str(PAGE)}
-    if access.label_selector:
-        query["labelSelector"] = access.label_selector
+    query = {"limit": str(PAGE), **access.selectors}
     while True:
         with connection.get(
             access.path(version, namespace), query, accept=access.accept(watch=False), silence=silence

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from webhook.kube.facts import CLUSTER_SCOPED, GROUPS, PROJECTIONS, Fact
+from webhook.kube.facts import CLUSTER_SCOPED, GROUPS, PROJECTIONS, SEEN_AS, Fact
+from webhook.kube.kueue_facts import KueueConfigurationFact
+from webhook.kube.names import KUEUE_CONFIG_MAP
 from webhook.kube.objects import group, mapping
 from webhook.kube.snapshot import Snapshot
 from webhook.sources.documents import Document, documents_of, position, read_file
+from webhook.sources.kueue_configuration import with_configuration
 from webhook.sources.nodes import Problem
-from webhook.sources.source import KindState, SourceError
+from webhook.sources.source import Event, KindState, SourceError
 
 _log = logging.getLogger("floorkeeper.manifests")
 
@@ -24,6 +27,8 @@ _DEFAULT_NAMESPACE = "default"
 
 class ManifestSource:
     """Every kind is known once the folder is read: nothing else is in this cluster. It is read at the start only."""
+
+    ledger = None
 
     def __init__(self, directory: Path) -> None:
         self.snapshot = Snapshot(unknown=f"{directory} is not read yet")
@@ -46,6 +51,9 @@ class ManifestSource:
 
     async def confirm(self, kinds: frozenset[str], namespace: str) -> bool:  # noqa: ARG002
         return False
+
+    def tell(self, events: Sequence[Event]) -> None:
+        """Nowhere: the log has it."""
 
 
 def read_facts(directory: Path) -> tuple[dict[str, list[Fact]], list[str]]:
@@ -73,6 +81,8 @@ def read_facts(directory: Path) -> tuple[dict[str, list[Fact]], list[str]]:
     for (kind, _, _), fact in found.items():
         if fact is not None:
             facts[kind].append(fact)
+    # Where no input says how Kueue is set up, it is as Kueue comes.
+    facts["ConfigMap"] = facts["ConfigMap"] or [KueueConfigurationFact()]
     return facts, [str(problem) for problem in sorted(problems)]
 
 
@@ -84,9 +94,12 @@ def _project(document: Document, found: dict[tuple[str, str, str], Fact | None],
         text = "is a kustomization; render it with `kubectl kustomize`, and put that here"
         problems.append(_at(document, (), text, foreign=True))
         return
-    if GROUPS.get(kind) != of:
+    kinds = [seen for seen in SEEN_AS.get(kind, (kind,)) if GROUPS.get(seen) == of]
+    if not kinds:
         return
     given = mapping(value.get("metadata"))
+    if kind == "ConfigMap" and given.get("name") != KUEUE_CONFIG_MAP:
+        return
     strings = True
     for field in ("name", "namespace"):
         if given.get(field) is not None and not isinstance(given[field], str):
@@ -98,8 +111,9 @@ def _project(document: Document, found: dict[tuple[str, str, str], Fact | None],
     if not strings:
         return
     namespace = "" if kind in CLUSTER_SCOPED else given.get("namespace") or _DEFAULT_NAMESPACE
-    fact = PROJECTIONS[kind]({**value, "metadata": {**given, "namespace": namespace}})
-    found[kind, namespace, given["name"]] = fact
+    whole = with_configuration({**value, "metadata": {**given, "namespace": namespace}})
+    for seen in kinds:
+        found[seen, namespace, given["name"]] = PROJECTIONS[seen](whole)
 
 
 def _at(document: Document, path: tuple[str, ...], text: str, foreign: bool = False) -> Problem:

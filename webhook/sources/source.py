@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from webhook.engine.verdict import Verdict
+from webhook.kube.reservation import Reservation
 from webhook.kube.snapshot import Snapshot
 
 
@@ -22,6 +24,60 @@ class KindState:
     """Whether readiness waits for it. It does not for a kind that the cluster does not serve or lets us not read."""
 
 
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """A write that raises floors, or gives a flavor other nodes, as the API server asks about it."""
+
+    reservation: Reservation
+    """What it has to be promised; `until` is '' here."""
+
+    version: str
+    """resourceVersion of the object that it starts from, '' at CREATE."""
+
+    created: str
+    """uid of the object that a CREATE makes, '' at UPDATE."""
+
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What is to be said of a ClusterQueue or Cohort, once."""
+
+    kind: str
+    name: str
+    uid: str
+    warning: bool
+    """Else it is normal."""
+
+    reason: str
+    """Why, as one word in CamelCase."""
+
+    text: str
+    """One line that does not say when."""
+
+    since: float
+    """When it began, in seconds since the epoch."""
+
+    found: bool
+    """It was so when this process began to look, and may have been said before."""
+
+
+class Ledger(Protocol):
+    """What is promised to writes that are not stored yet. Implemented by webhook.sources.ledger."""
+
+    async def hold(self, write: PendingWrite, judge: Callable[[Snapshot], Verdict]) -> Verdict:
+        """The verdict on a write, judged by what is stored and what is promised at this moment.
+
+        If it is allowed, and no dry run, it is promised to the write: from then on every replica counts it. `judge` may
+        be called more than once. Takes 7 s at the most. Raises LedgerError.
+        """
+
+
+class LedgerError(Exception):
+    """Nothing could be promised, so the write is neither allowed nor denied. The message says why, and what to do."""
+
+
 class Source(Protocol):
     """Implemented by the sources, called by `serve`.
 
@@ -30,6 +86,10 @@ class Source(Protocol):
     """
 
     snapshot: Snapshot
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """None where nobody else writes: then the snapshot alone decides."""
 
     async def start(self) -> None:
         """Begins to read, and returns before everything is read. Raises SourceError if it can never work."""
@@ -46,6 +106,9 @@ class Source(Protocol):
         Only Namespace, LocalQueue and ClusterQueue are worth it; others are left as they are. A failure changes nothing
         and raises nothing.
         """
+
+    def tell(self, events: Sequence[Event]) -> None:
+        """Says this where people look at such objects, if there is such a place. Returns at once and raises nothing."""
 
 
 class SourceError(Exception):

@@ -18,9 +18,11 @@ import orjson
 import urllib3.exceptions
 
 from webhook.kube.facts import PROJECTIONS, Fact
+from webhook.kube.names import KUEUE_NAMESPACES
 from webhook.kube.objects import mapping, sequence, string
 from webhook.sources.access import Access
 from webhook.sources.connection import Connection, StatusError
+from webhook.sources.kueue_configuration import with_configuration
 from webhook.sources.listing import list_pages, resource_version
 from webhook.sources.timing import Timing
 
@@ -56,7 +58,18 @@ class Report:
 
 
 class Unavailable(Exception):
-    """The cluster does not serve the kind, or does not let us read it. The message says which, and what to do."""
+    """The kind cannot be had. The message says why, and what to do."""
+
+
+class Absent(Unavailable):
+    """The cluster does not serve the kind."""
+
+
+def _kueue_configuration(value: dict[str, Any]) -> Fact | None:
+    # Anybody may write a ConfigMap of that name elsewhere: it is not believed, and not even parsed.
+    if mapping(value.get("metadata")).get("namespace") not in KUEUE_NAMESPACES:
+        return None
+    return PROJECTIONS["ConfigMap"](with_configuration(value))
 
 
 class Watcher:
@@ -80,7 +93,7 @@ class Watcher:
         self._stopping = stopping
         self._timing = timing
         self._clock = clock
-        self._project = PROJECTIONS[access.kind]
+        self._project = _kueue_configuration if access.kind == "ConfigMap" else PROJECTIONS[access.kind]
         self._resource_version = ""
         """Where the next watch goes on from; '' if the kind must be listed first, and never sent as such."""
 
@@ -126,7 +139,10 @@ class Watcher:
             self.version = ""
         if gone and (doubtful or not self._known):
             self._known = False
-            self._post(Report(self._access.kind, unknown=str(error)))
+            if isinstance(error, Absent) and self._access.absent_is_none:
+                self._post(Report(self._access.kind, self._clock(), facts=[]))
+            else:
+                self._post(Report(self._access.kind, unknown=str(error)))
         else:
             problem = str(error) if gone else f"{self._action}: {self._reason(error)}"
             self._post(Report(self._access.kind, problem=problem))
@@ -149,8 +165,9 @@ class Watcher:
             if error.code == 403:
                 raise Unavailable(f"not allowed: {self._action}; grant it in the ClusterRole") from error
             if error.code == 404 and self._access.optional:
-                lacking = "Kueue is not installed" if verb == "get" else f"{name} is not served; install Kueue whole"
-                raise Unavailable(lacking) from error
+                product = self._access.product
+                whole = f"{name} is not served; install {product} whole"
+                raise Absent(f"{product} is not installed" if verb == "get" else whole) from error
             raise
 
     def _follow(self) -> None:
@@ -173,7 +190,10 @@ class Watcher:
         for version in self._access.versions:
             if version in served:
                 return version
-        raise Unavailable(f"Kueue serves neither {' nor '.join(self._access.versions)}")
+        product, versions = self._access.product, self._access.versions
+        if len(versions) == 1:
+            raise Unavailable(f"{product} does not serve {versions[0]}")
+        raise Unavailable(f"{product} serves neither {' nor '.join(versions)}")
 
     def _list(self) -> None:
         facts: list[Fact] = []
@@ -195,9 +215,8 @@ class Watcher:
             "allowWatchBookmarks": "true",
             "resourceVersion": self._resource_version,
             "timeoutSeconds": str(self._timing.watch_seconds()),
+            **self._access.selectors,
         }
-        if self._access.label_selector:
-            query["labelSelector"] = self._access.label_selector
         path, accept = self._access.path(self.version), self._access.accept(watch=True)
         heard = False
         with (
