@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from webhook.capacity.assessment import Assessment
-from webhook.capacity.floors import Floors
+from webhook.capacity.floors import Contribution, Floors, Written
 from webhook.capacity.hardware import Hardware
 from webhook.capacity.potential import QuotaTrees
 from webhook.capacity.settings import Settings
@@ -13,8 +13,9 @@ from webhook.capacity.view import Change, View
 from webhook.kube.accelerators import Accelerators
 from webhook.kube.facts import Fact
 from webhook.kube.node_facts import NodeFact, ResourceFlavorFact
-from webhook.kube.quota_facts import AdmissionCheckFact, ClusterQueueFact, CohortFact
+from webhook.kube.quota_facts import AdmissionCheckFact, ClusterQueueFact, CohortFact, FlavorResource
 from webhook.kube.snapshot import Snapshot
+from webhook.kube.unqueued_pods import UnqueuedPodFact
 
 KINDS = frozenset({"Node", "ResourceFlavor", "ClusterQueue", "Cohort", "AdmissionCheck"})
 
@@ -25,9 +26,11 @@ class Balance:
     It is told of kinds that are not known as of kinds without objects: a rule that needs them asks the snapshot.
     """
 
-    kinds = KINDS
-
     def __init__(self, settings: Settings, accelerators: Accelerators) -> None:
+        self.kinds = KINDS | {"UnqueuedPod"} if settings.discount_unqueued else KINDS
+        self.changes = 0
+        """Grows with every event."""
+
         self.settings = settings
         self.accelerators = accelerators
         self.trees = QuotaTrees()
@@ -35,6 +38,7 @@ class Balance:
         self._hardware = Hardware(settings, accelerators)
 
     def changed(self, kind: str, before: Fact | None, after: Fact | None) -> None:
+        self.changes += 1
         match after if after is not None else before:
             case NodeFact() as node:
                 if after is None:
@@ -58,6 +62,11 @@ class Balance:
                     self._floors.remove_check(check.name)
                 else:
                     self._floors.put_check(check)
+            case UnqueuedPodFact():
+                if isinstance(before, UnqueuedPodFact):
+                    self._hardware.remove_pod(before)
+                if isinstance(after, UnqueuedPodFact):
+                    self._hardware.put_pod(after)
 
     @property
     def now(self) -> View:
@@ -68,6 +77,30 @@ class Balance:
         """Things as a write would make them; nothing that is kept changes."""
         return self.now.with_change(kind, name, fact)
 
+    def raised(self, kind: str, before: Change, after: Change) -> dict[FlavorResource, int]:
+        """The floors that a write raises, as they are after it: billionths, as counted, by (flavor, resource)."""
+        old, new = self._counted(kind, before), self._counted(kind, after)
+        return {key: amount for key, amount in new.items() if amount > old.get(key, 0)}
+
+    def uncounted(self, kind: str, before: Change, after: Change) -> list[Contribution]:
+        """The floors that a write raises and that the nodes here say nothing about."""
+        old, new = self._written(kind, before), self._written(kind, after)
+        return [
+            floor
+            for key, floor in sorted(new.items())
+            if floor.uncounted and (key not in old or floor.amount > old[key].amount)
+        ]
+
+    def _written(self, kind: str, fact: Change) -> Written:
+        return self._floors.written_in(kind, fact) if isinstance(fact, ClusterQueueFact | CohortFact) else {}
+
+    def _counted(self, kind: str, fact: Change) -> dict[FlavorResource, int]:
+        return {key: floor.amount for key, floor in self._written(kind, fact).items() if not floor.uncounted}
+
+    def guaranteed(self, resource: str) -> int:
+        """What all floors of a resource come to, over all flavors."""
+        return self._floors.total(resource)
+
     def assess(self, resource: str, flavors: Iterable[str]) -> Assessment:
         return self.now.assess(resource, flavors)
 
@@ -75,10 +108,21 @@ class Balance:
         """As QuotaTrees.potential."""
         return self.trees.potential(queue, flavor, resource)
 
+    def keys(self) -> set[FlavorResource]:
+        """Every flavor and accelerator with a floor, with hardware or with declared capacity, ignored flavors aside."""
+        found = self._floors.keys()
+        for group in self._hardware.grouping.classes.values():
+            found |= {(flavor, resource) for flavor in group.flavors for resource in group.offer.hardware}
+        for flavor, amounts in self.settings.declared.items():
+            found |= {(flavor, resource) for resource in amounts if self.accelerators.covers(resource)}
+        return {key for key in found if key[0] not in self.settings.ignore_flavors}
+
     def offered(self) -> frozenset[str]:
-        """The accelerators that some node offers."""
-        classes = self._hardware.grouping.classes.values()
-        return frozenset(resource for group in classes for resource in group.offer.hardware)
+        """The extended resources that some node lists, accelerators or not, at whatever amount.
+
+        An amount of 0 counts: a node lists nvidia.com/gpu so in MIG's mixed strategy, or when its device plugin fails.
+        """
+        return frozenset(resource for resource, nodes in self._hardware.listed.items() if nodes)
 
 
 def balance_of(snapshot: Snapshot, settings: Settings, accelerators: Accelerators) -> Balance:
@@ -86,6 +130,7 @@ def balance_of(snapshot: Snapshot, settings: Settings, accelerators: Accelerator
 
     A door asks for it at the start and after a reload, so that no decision has to wait for that.
     """
+    snapshot = snapshot.origin
     for observer in snapshot.observers:
         if isinstance(observer, Balance):
             if observer.settings == settings and observer.accelerators == accelerators:

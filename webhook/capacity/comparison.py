@@ -49,7 +49,9 @@ def compare(before: View, after: View) -> tuple[Comparison, ...]:
         scope = _scope(before, after, resource, flavor)
         written = {each for of, each in touched if of == resource and each in scope}
         seen |= {(resource, each) for each in written}
-        found.append(Comparison(before.assess(resource, scope, about=()), after.assess(resource, scope, written)))
+        found.append(
+            Comparison(before.assess_together(resource, scope), after.assess_together(resource, scope, written))
+        )
     return tuple(found)
 
 
@@ -57,7 +59,7 @@ def _scope(before: View, after: View, resource: str, flavor: str) -> frozenset[s
     """Everything that either view puts together with the flavor, so that both are summed over the same."""
     scope = frozenset({flavor})
     while True:
-        wider = after.component(resource, before.component(resource, scope))
-        if wider == scope:
+        wider = before.component(resource, scope)
+        scope = after.component(resource, wider)
+        if scope == wider:
             return scope
-        scope = wider

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -38,6 +38,9 @@ class Contribution:
     amount: int
     uncounted: str = ""
     """Why the nodes here say nothing about it, '' if they do."""
+
+    reserved_until: str = ""
+    """It is promised to a write that is not stored yet, and for how long; '' for what is stored."""
 
     @property
     def source(self) -> Source:
@@ -85,6 +88,10 @@ class Floors:
     def amount(self, flavor: str, resource: str) -> int:
         return self._sums.get((flavor, resource), 0)
 
+    def total(self, resource: str) -> int:
+        """The sum of what is counted, over all flavors."""
+        return sum(amount for (_, of), amount in self._sums.items() if of == resource)
+
     def contributions(self, flavor: str, resource: str) -> list[Contribution]:
         return _sorted(self._by_key.get((flavor, resource), {}))
 
@@ -93,6 +100,14 @@ class Floors:
 
     def resources(self, flavor: str) -> set[str]:
         return set(self._resources.get(flavor, ()))
+
+    def keys(self) -> set[FlavorResource]:
+        """Every flavor and resource with a floor, counted or not."""
+        return self._by_key.keys() | self._uncounted.keys()
+
+    def by_source(self, key: FlavorResource, counted: bool) -> Mapping[Source, Contribution]:
+        """The floors of one flavor and resource that are counted, or those that are not."""
+        return (self._by_key if counted else self._uncounted).get(key, {})
 
     def written(self, source: Source) -> Written:
         """The floors of one ClusterQueue or Cohort."""
@@ -204,26 +219,23 @@ class FloorsWith:
         return self._floors.amount(flavor, resource) + self._deltas.get((flavor, resource), 0)
 
     def contributions(self, flavor: str, resource: str) -> list[Contribution]:
-        return self._with(self._floors.contributions(flavor, resource), (flavor, resource), counted=True)
+        return self._with((flavor, resource), counted=True)
 
     def uncounted(self, flavor: str, resource: str) -> list[Contribution]:
-        return self._with(self._floors.uncounted(flavor, resource), (flavor, resource), counted=False)
+        return self._with((flavor, resource), counted=False)
 
     def resources(self, flavor: str) -> set[str]:
         written = {resource for found in self._written.values() for of, resource in found if of == flavor}
         return self._floors.resources(flavor) | written
 
-    def _with(self, kept: list[Contribution], key: FlavorResource, counted: bool) -> list[Contribution]:
-        written = dict(self._at(key, counted))
-        if not kept and not written:
-            return []
-        return _sorted({floor.source: floor for floor in kept if floor.source not in self._written} | written)
-
-    def _at(self, key: FlavorResource, counted: bool) -> Iterator[tuple[Source, Contribution]]:
+    def _with(self, key: FlavorResource, counted: bool) -> list[Contribution]:
+        found = dict(self._floors.by_source(key, counted))
         for source, written in self._written.items():
+            found.pop(source, None)
             floor = written.get(key)
             if floor is not None and counted != bool(floor.uncounted):
-                yield source, floor
+                found[source] = floor
+        return _sorted(found)
 
 
 def _sorted(found: Mapping[Source, Contribution]) -> list[Contribution]:

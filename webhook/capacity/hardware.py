@@ -7,14 +7,17 @@ looks at each cell once, and only a flavor that names a new label key makes each
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from webhook.capacity.settings import Settings
 from webhook.kube.accelerators import Accelerators
 from webhook.kube.node_facts import NodeFact, ResourceFlavorFact
+from webhook.kube.unqueued_pods import UnqueuedPodFact
 
 _Values = tuple[str | None, ...]
+_NOTHING: Mapping[str, int] = {}
 
 
 @dataclass(slots=True)
@@ -22,8 +25,8 @@ class Offer:
     """What some nodes offer, by accelerator resource; a resource that none of them offers is absent.
 
     `hardware` sums the larger of capacity and allocatable, for a device plugin that fails takes the one or the other
-    away while the cards are still there. `usable` sums allocatable, of the nodes that may be used now. `nodes` and
-    `usable_nodes` count the nodes of each sum.
+    away while the cards are still there. `usable` sums allocatable, of the nodes that may be used now, less what pods
+    outside of any queue hold, if the policy says so. `nodes` and `usable_nodes` count the nodes of each sum.
     """
 
     hardware: dict[str, int] = field(default_factory=dict)
@@ -97,18 +100,25 @@ class Grouping:
 class Hardware:
     """Nodes and flavors, with their sums kept up to date by event.
 
-    Nodes that offer no accelerator are known and belong to no class.
+    Nodes that offer no accelerator are known and belong to no class, and neither do those that the policy gives to the
+    other scheduler: Volcano's or, `for_volcano`, Kueue's.
     """
 
-    def __init__(self, settings: Settings, accelerators: Accelerators) -> None:
+    def __init__(self, settings: Settings, accelerators: Accelerators, for_volcano: bool = False) -> None:
         self.grouping = Grouping()
         self.flavors: dict[str, ResourceFlavorFact] = {}
         self.nodes: dict[str, NodeFact] = {}
+        self.listed: Counter[str] = Counter()
+        """How many nodes list an extended resource, at whatever amount; 0 for one that none lists any more."""
+
         self._settings = settings
         self._accelerators = accelerators
+        self._for_volcano = for_volcano
         self._taints = frozenset(settings.unusable_taints)
         self._keys: tuple[str, ...] = ()
         self._cells: dict[_Values, _Cell] = {}
+        self._held: dict[str, Counter[str]] = {}
+        """What pods outside of any queue hold, by node, whether or not the node is known."""
 
     def put_node(self, node: NodeFact) -> None:
         before = self.nodes.get(node.name)
@@ -121,6 +131,25 @@ class Hardware:
         node = self.nodes.pop(name, None)
         if node is not None:
             self._count(node, -1)
+
+    def put_pod(self, pod: UnqueuedPodFact) -> None:
+        self._hold(pod, 1)
+
+    def remove_pod(self, pod: UnqueuedPodFact) -> None:
+        """`pod` as it was put."""
+        self._hold(pod, -1)
+
+    def _hold(self, pod: UnqueuedPodFact, sign: int) -> None:
+        node = self.nodes.get(pod.node)
+        if node is not None:
+            self._count(node, -1)
+        held = self._held.setdefault(pod.node, Counter())
+        for resource, amount in pod.requests.items():
+            held[resource] += sign * amount
+        if not any(held.values()):
+            del self._held[pod.node]
+        if node is not None:
+            self._count(node, 1)
 
     def put_flavor(self, flavor: ResourceFlavorFact) -> None:
         self._change_flavors({**self.flavors, flavor.name: flavor})
@@ -166,6 +195,8 @@ class Hardware:
         return cells
 
     def _count(self, node: NodeFact, sign: int) -> None:
+        for resource in _resources(node):
+            self.listed[resource] += sign
         offer = self._offer(node)
         if offer is None:
             return
@@ -183,9 +214,13 @@ class Hardware:
             self.grouping.drop(group.flavors)
 
     def _offer(self, node: NodeFact) -> Offer | None:
-        """What one node offers; None without accelerators."""
+        """What one node offers; None without accelerators, or if it is not for us."""
+        volcano_nodes = self._settings.volcano_nodes
+        if volcano_nodes is not None and volcano_nodes.matches(node.labels) is not self._for_volcano:
+            return None
         offer = Offer()
         usable = self._usable(node)
+        held = self._held.get(node.name, _NOTHING)
         for resource in _resources(node):
             if self._accelerators.covers(resource):
                 allocatable = node.allocatable.get(resource, 0)
@@ -193,8 +228,9 @@ class Hardware:
                 if hardware > 0:
                     offer.hardware[resource] = hardware
                     offer.nodes[resource] = 1
-                    if usable and allocatable > 0:
-                        offer.usable[resource] = allocatable
+                    free = allocatable - held.get(resource, 0)
+                    if usable and free > 0:
+                        offer.usable[resource] = free
                         offer.usable_nodes[resource] = 1
         return offer if offer.hardware else None
 

@@ -28,6 +28,9 @@ class QuotaTrees:
         self._subtrees: dict[FlavorResource, dict[_Member, int]] = {}
         """Subtree quotas that were asked for and still hold."""
 
+        self.version = 0
+        """Another one whenever some quota, limit or parent is."""
+
     # Writing
 
     def put(self, kind: str, fact: ClusterQueueFact | CohortFact) -> None:
@@ -36,6 +39,7 @@ class QuotaTrees:
         if before is not None and _same(before, fact):
             self._facts[member] = fact
             return
+        self.version += 1
         self._forget(member)
         self._detach(member)
         self._facts[member] = fact
@@ -45,6 +49,7 @@ class QuotaTrees:
 
     def remove(self, kind: str, name: str) -> None:
         member = (kind, name)
+        self.version += 1
         self._forget(member)
         self._detach(member)
         self._facts.pop(member, None)
@@ -118,6 +123,8 @@ class QuotaTrees:
     def _subtree(self, member: _Member, key: FlavorResource) -> int:
         """SubtreeQuota: the member's own nominalQuota, and what those under it do not keep for themselves."""
         known = self._subtrees.setdefault(key, {})
+        if member in known:
+            return known[member]
         # Not by recursion: nothing bounds how deep Cohorts nest. Only called where no circle is: below a root.
         stack = [member]
         while stack:

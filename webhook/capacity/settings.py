@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Protocol
 
+from webhook.kube.selector import LabelSelector
+
 
 class Settings(Protocol):
     """Implemented by the policy's `capacity` section (webhook.engine.policy.Capacity)."""
@@ -24,3 +26,11 @@ class Settings(Protocol):
     @property
     def unusable_labels(self) -> Mapping[str, str]:
         """A node with one of these labels, at this value, is not usable."""
+
+    @property
+    def volcano_nodes(self) -> LabelSelector | None:
+        """The nodes that are Volcano's alone, all others being Kueue's alone; None: both may use all nodes."""
+
+    @property
+    def discount_unqueued(self) -> bool:
+        """Whether what pods outside of any queue request is taken off what their nodes offer as usable."""

@@ -12,6 +12,7 @@ from webhook.capacity.hardware import Grouping, Hardware, NodeClass
 from webhook.capacity.settings import Settings
 from webhook.kube.node_facts import ResourceFlavorFact
 from webhook.kube.quota_facts import ClusterQueueFact, CohortFact, FlavorResource
+from webhook.kube.reservation import Reservation
 
 NO_NODE = "Node: none known"
 
@@ -48,15 +49,33 @@ class View:
 
     def with_change(self, kind: str, name: str, fact: Change) -> View:
         """As if this ClusterQueue, Cohort or ResourceFlavor were written so or, with None, were gone."""
+        return self.with_changes([(kind, name, fact)])
+
+    def with_changes(self, changes: Iterable[tuple[str, str, Change]], reserved: Iterable[Reservation] = ()) -> View:
+        """As with_change, of many at once. After the changes, what is reserved and not written yet counts as well."""
         view = View(self._kept_floors, self._kept_hardware, self._settings)
         view._written = dict(self._written)
         view._flavor_changes = dict(self._flavor_changes)
-        if kind == "ResourceFlavor":
-            assert fact is None or isinstance(fact, ResourceFlavorFact)
-            view._flavor_changes[name] = fact
-        else:
-            assert fact is None or isinstance(fact, ClusterQueueFact | CohortFact)
-            view._written[kind, name] = {} if fact is None else self._kept_floors.written_in(kind, fact)
+        for kind, name, fact in changes:
+            if kind == "ResourceFlavor":
+                assert fact is None or isinstance(fact, ResourceFlavorFact)
+                view._flavor_changes[name] = fact
+            else:
+                assert fact is None or isinstance(fact, ClusterQueueFact | CohortFact)
+                written = {} if fact is None else self._kept_floors.written_in(kind, fact)
+                if written == self._kept_floors.written((kind, name)):
+                    # The state before an UPDATE, mostly: the kept sums answer quicker without a layer over them.
+                    view._written.pop((kind, name), None)
+                else:
+                    view._written[kind, name] = written
+        for each in reserved:
+            if each.labels is not None:
+                view._flavor_changes[each.name] = ResourceFlavorFact(each.name, each.labels)
+            else:
+                source = each.kind, each.name
+                view._written[source] = _with_reserved(
+                    view._written.get(source, self._kept_floors.written(source)), each
+                )
         if view._flavor_changes:
             view._regrouped = self._kept_hardware.grouped_with(view._flavor_changes)
         view._floors = FloorsWith(self._kept_floors, view._written) if view._written else self._kept_floors
@@ -68,7 +87,8 @@ class View:
             before = self._kept_floors.written(source)
             yield from (key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
         for name, fact in self._flavor_changes.items():
-            if fact != self._kept_hardware.flavors.get(name):
+            kept = self._kept_hardware.flavors.get(name)
+            if (fact and fact.labels) != (kept and kept.labels):
                 yield from ((name, resource) for resource in self._floors.resources(name))
 
     # Single numbers, in billionths
@@ -82,6 +102,9 @@ class View:
 
     def contributions(self, flavor: str, resource: str) -> list[Contribution]:
         return self._floors.contributions(flavor, resource)
+
+    def uncounted(self, flavor: str, resource: str) -> list[Contribution]:
+        return self._floors.uncounted(flavor, resource)
 
     def hardware(self, flavor: str, resource: str) -> int:
         return self._of_flavor(flavor, resource, usable=False)
@@ -120,16 +143,25 @@ class View:
                             queue.append(other)
         return frozenset(found)
 
+    def neighbours(self, flavor: str) -> frozenset[str]:
+        """A flavor, and all that some of its nodes match as well, with floors or without."""
+        return frozenset({flavor}).union(*(group.flavors for group in self._grouping.of(flavor)))
+
     def assess(self, resource: str, flavors: Iterable[str], about: Iterable[str] | None = None) -> Assessment:
         """The component of these flavors; no node is visited. The cut is about the flavors or, if given, `about`."""
         flavors = frozenset(flavors)
-        asked = flavors if about is None else frozenset(about)
-        component = sorted(self.component(resource, flavors))
+        component = self.component(resource, flavors)
+        return self.assess_together(resource, component, flavors if about is None else about)
+
+    def assess_together(self, resource: str, component: Iterable[str], about: Iterable[str] = ()) -> Assessment:
+        """Flavors that are whole components. The cut is about some of them; about none there is no cut."""
+        component, asked = sorted(component), frozenset(about)
         unknown = {flavor: reason for flavor in component if (reason := self.unknown(flavor, resource))}
         known = tuple(flavor for flavor in component if flavor not in unknown)
         demands = {flavor: self._floors.amount(flavor, resource) for flavor in known}
-        hardware = self._offered(resource, known, usable=False)
-        usable = self._offered(resource, known, usable=True)
+        groups = list({id(group): group for flavor in known for group in self._grouping.of(flavor)}.values())
+        hardware = self._offered(resource, known, groups, usable=False)
+        usable = self._offered(resource, known, groups, usable=True)
         on_hardware = share_out(demands, hardware.supplies)
         on_usable = on_hardware if usable.supplies == hardware.supplies else share_out(demands, usable.supplies)
         cut = None
@@ -153,10 +185,9 @@ class View:
             tuple(floor for flavor in component for floor in self._floors.uncounted(flavor, resource)),
         )
 
-    def _offered(self, resource: str, flavors: tuple[str, ...], usable: bool) -> _Offered:
+    def _offered(self, resource: str, flavors: tuple[str, ...], groups: Iterable[NodeClass], usable: bool) -> _Offered:
         """What declared capacity adds to the nodes of a flavor is a supply of its own, which no other draws on."""
         grouping = self._grouping
-        groups = {id(group): group for flavor in flavors for group in grouping.of(flavor)}.values()
         offered = _Offered()
         for group in groups:
             amount = _amount(group, resource, usable)
@@ -190,6 +221,17 @@ class View:
             tuple(floor for flavor in sorted(flavors) for floor in self._floors.contributions(flavor, resource)),
             tuple(sorted((offered.parts[index] for index in indexes), key=lambda part: (part.flavors, part.declared))),
         )
+
+
+def _with_reserved(written: Written, reservation: Reservation) -> Written:
+    """The larger of what is written and what is reserved, for each flavor and resource."""
+    found = dict(written)
+    for key, amount in reservation.floors.items():
+        floor = found.get(key)
+        if floor is None or floor.uncounted or floor.amount < amount:
+            until = reservation.until
+            found[key] = Contribution(reservation.kind, reservation.name, *key, amount, reserved_until=until)
+    return found
 
 
 def _amount(group: NodeClass, resource: str, usable: bool) -> int:

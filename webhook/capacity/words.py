@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from webhook.capacity.assessment import Cut, Part
 from webhook.capacity.floors import Contribution
@@ -31,7 +32,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _floors(cut: Cut, most: int, several: bool) -> str:
-    largest = sorted(cut.contributions, key=lambda floor: (-floor.amount, floor.source, floor.flavor))
+    largest = sorted(sorted(cut.contributions, key=attrgetter("kind", "name")), key=attrgetter("amount"), reverse=True)
     shown, rest = largest[:most], largest[most:]
     terms = [_floor(floor, several) for floor in shown]
     if rest:
@@ -42,6 +43,8 @@ def _floors(cut: Cut, most: int, several: bool) -> str:
 
 def _floor(floor: Contribution, several: bool) -> str:
     where = f" in {floor.flavor}" if several else ""
+    if floor.reserved_until:
+        where += f" (reserved until {floor.reserved_until} for a write that is not stored yet)"
     return f'{floor.kind} "{floor.name}" {show(floor.amount)}{where}'
 
 
