@@ -103,7 +103,7 @@ def test_slices_and_whole_cards_are_apart() -> None:
         "nvidia.com/gpu.shared": (16, 16, 0, 0, 0),
         "nvidia.com/mig-3g.40gb": (8, 8, 0, 0, 0),
     }
-    assert state.offered() == {GPU, "nvidia.com/mig-3g.40gb", "nvidia.com/gpu.shared"}
+    assert state.offered() == {GPU, "nvidia.com/mig-3g.40gb", "nvidia.com/gpu.shared", "example.com/fpga"}
 
 
 # Three numbers

@@ -13,10 +13,12 @@ from webhook.capacity.balance import KINDS, Balance, balance_of
 from webhook.capacity.comparison import compare
 from webhook.capacity.hardware import Hardware
 from webhook.engine.policy import Capacity, Policy
+from webhook.kube.facts import PROJECTIONS
 from webhook.kube.node_facts import NodeFact, ResourceFlavorFact
 from webhook.kube.quantity import NANO
 from webhook.kube.quota_facts import ClusterQueueFact, CohortFact
 from webhook.kube.snapshot import Snapshot
+from webhook.kube.unqueued_pods import UnqueuedPodFact
 
 Object = dict[str, Any]
 AMD = "amd.com/gpu"
@@ -27,6 +29,16 @@ COUNTS = st.integers(0, 6)
 
 def amounts(gpus: int, others: int) -> Object:
     return {"cpu": "8", GPU: str(gpus), AMD: str(others)}
+
+
+def pod(name: str, on: str, requests: Object, **labels: str) -> Object:
+    """A Pod, under the name of the kind that it is seen as."""
+    container = {"name": "c", "resources": {"requests": requests, "limits": requests}}
+    return {
+        "kind": "UnqueuedPod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"nodeName": on, "containers": [container]},
+    }
 
 
 NODES = st.builds(
@@ -60,18 +72,26 @@ CHECKS = st.builds(
     check, st.sampled_from(["c1", "c2"]), st.sampled_from(["kueue.x-k8s.io/multikueue", "example.com/x"])
 )
 FLAVOR_OBJECTS = st.builds(lambda name, labels: flavor(name, **labels), st.sampled_from(FLAVORS), LABELS)
-OBJECTS = NODES | NODES | QUEUES | COHORTS | CHECKS | FLAVOR_OBJECTS
+PODS = st.builds(
+    pod,
+    st.sampled_from(["p1", "p2", "p3"]),
+    st.sampled_from(["n1", "n2", "n3", "n4", "n5"]),
+    st.builds(amounts, st.integers(1, 9), COUNTS),
+)
+OBJECTS = NODES | NODES | QUEUES | COHORTS | CHECKS | FLAVOR_OBJECTS | PODS
 SETTINGS = st.builds(
     Capacity,
     st.sampled_from([{}, declared(f1=5), declared(f1=5, f2=3)]),
     st.sampled_from([frozenset(), frozenset({"f3"})]),
     st.sampled_from([(), ("sick",)]),
     st.sampled_from([{}, {"zone": "y"}]),
+    discount_unqueued=st.booleans(),
 )
 CLUSTERS = st.tuples(
     st.lists(NODES, min_size=1, max_size=5),
     st.lists(FLAVOR_OBJECTS, max_size=4),
     st.lists(QUEUES | COHORTS | CHECKS, max_size=4),
+    st.lists(PODS, max_size=3),
 ).map(lambda parts: [value for part in parts for value in part])
 EVENTS = st.lists(st.tuples(st.sampled_from(["put", "remove", "relist", "forget"]), OBJECTS), max_size=20)
 
@@ -103,7 +123,7 @@ def state(balance: Balance) -> Any:
 def copied(snapshot: Snapshot) -> Snapshot:
     """The same facts, all of them new."""
     fresh = Snapshot()
-    for kind in KINDS - snapshot.unknown().keys():
+    for kind in (KINDS | {"UnqueuedPod"}) - snapshot.unknown().keys():
         fresh.replace(kind, snapshot.facts(kind))
     return fresh
 
@@ -127,6 +147,46 @@ def test_sums_equal_a_recount_after_any_events(
             case "forget":
                 snapshot.forget(kind, "not allowed")
     assert state(balance) == state(built(copied(snapshot), capacity))
+
+
+def test_pods_outside_of_any_queue_hold_what_is_usable() -> None:
+    """Never below 0 on a node, whatever comes first, and only if the policy says so."""
+    snapshot = known(flavor("f1"), pod("early", "n1", {GPU: 3}))
+    kept, plain = built(snapshot, Capacity(discount_unqueued=True)), Balance(Capacity(), Policy().accelerators)
+    snapshot.observe(plain)
+
+    def usable() -> tuple[int, int, int]:
+        """Discounted, not discounted, and hardware."""
+        views = kept.now, plain.now
+        assert views[0].hardware("f1", GPU) == views[1].hardware("f1", GPU)
+        found = views[0].usable("f1", GPU), views[1].usable("f1", GPU), views[0].hardware("f1", GPU)
+        return found[0] // NANO, found[1] // NANO, found[2] // NANO
+
+    steps: list[tuple[Any, tuple[int, int, int]]] = [
+        (lambda: apply(snapshot, node("n1", 4)), (1, 4, 4)),
+        (lambda: apply(snapshot, node("n2", 4)), (5, 8, 8)),
+        (lambda: apply(snapshot, pod("more", "n1", {GPU: 2})), (4, 8, 8)),
+        (lambda: snapshot.remove("Node", "", "n1"), (4, 4, 4)),
+        (lambda: snapshot.remove("UnqueuedPod", "", "early"), (4, 4, 4)),
+        (lambda: apply(snapshot, node("n1", 4)), (6, 8, 8)),
+        (lambda: apply(snapshot, pod("more", "n2", {GPU: 1})), (7, 8, 8)),
+        (lambda: snapshot.forget("UnqueuedPod", "not allowed"), (8, 8, 8)),
+    ]
+    assert [(act(), usable())[1] for act, _ in steps] == [expected for _, expected in steps]
+
+
+LABELLED: dict[str, dict[str, str]] = {
+    "bare": {},
+    "other": {"app": "x"},
+    "queued": {"kueue.x-k8s.io/queue-name": "lq"},
+    "of a Job": {"kueue.x-k8s.io/podset": "main"},
+}
+
+
+def test_which_pods_are_outside_of_any_queue() -> None:
+    """A pod of an admitted Job need not carry the Job's queue label."""
+    of = {name: PROJECTIONS["UnqueuedPod"](pod(name, "n1", {GPU: 1}, **labels)) for name, labels in LABELLED.items()}
+    assert {name for name, fact in of.items() if fact is not None} == {"bare", "other"}
 
 
 @settings(deadline=None, max_examples=300)
@@ -169,8 +229,14 @@ def unmet(snapshot: Snapshot, capacity: Capacity, resource: str) -> tuple[int, i
     """Of the hardware and of what is usable: over all sets of flavors, the most by which they ask for too much."""
     nodes = [fact for fact in snapshot.facts("Node") if isinstance(fact, NodeFact)]
     hardware = {each.name: max(each.capacity.get(resource, 0), each.allocatable.get(resource, 0)) for each in nodes}
+    pods = [fact for fact in snapshot.facts("UnqueuedPod") if isinstance(fact, UnqueuedPodFact)]
+    held = {
+        each.name: sum(pod.requests.get(resource, 0) for pod in pods if pod.node == each.name)
+        for each in nodes
+        if capacity.discount_unqueued
+    }
     usable = {
-        each.name: each.allocatable.get(resource, 0)
+        each.name: max(0, each.allocatable.get(resource, 0) - held.get(each.name, 0))
         for each in nodes
         if each.ready
         and not each.cordoned

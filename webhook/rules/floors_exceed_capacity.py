@@ -1,0 +1,133 @@
+"""Floors fit the hardware.
+
+A floor is one ClusterQueue's or Cohort's nominalQuota of one accelerator in one ResourceFlavor. Kueue counts quota, not
+GPUs: floors above the hardware admit pods that no node can hold, and these wait unscheduled instead of gated. Cohort
+quota adds to its members'. Flavors that share nodes are judged together, by what the nodes can carry for all of them.
+
+A write is denied when more of the floors is unmet after it than before. Lowering an excess always passes, and so does a
+write that neither raises a floor nor takes nodes from a flavor. To move quota from one queue to another, lower the one
+first and then raise the other. Where the hardware is there but cannot be used now (a node is not Ready or cordoned, a
+device plugin has failed), this only warns. Nodes that are yet to come are declared in the policy (`capacity.declared`).
+Not evaluated: a cluster in which no Node is known, a flavor that does not exist yet (creating it is judged as raising
+every floor that names it), and queues whose hardware is elsewhere (MultiKueue, ProvisioningRequest).
+
+What Volcano's Queues guarantee (spec.guarantee.resource) is judged in the same way: a parent's guarantee includes its
+children's, and capacity cannot be declared. Kueue can admit what Volcano places, so their sums are not added up: each
+must fit all nodes or, where the policy says which nodes are Volcano's (`capacity.volcanoNodes`), its own. The message
+shows both. A Queue's spec.capability below its guarantee is told as a warning.
+
+Guide: step 2, 'Floors should sum to the physical GPU count'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webhook.capacity.assessment import Cut
+from webhook.capacity.balance import KINDS
+from webhook.capacity.comparison import Comparison
+from webhook.capacity.volcano import KINDS as VOLCANO_KINDS
+from webhook.capacity.volcano import volcano_of
+from webhook.capacity.volcano_words import tell
+from webhook.capacity.words import describe
+from webhook.capacity.write import QuotaWrite, quota_path, quota_write
+from webhook.engine.policy import Mode, Policy
+from webhook.engine.rule import Rule, Violation
+from webhook.engine.subject import Subject
+from webhook.kube.kinds import CLUSTER_QUEUE, COHORT, RESOURCE_FLAVOR, VOLCANO_QUEUE
+from webhook.kube.node_facts import ResourceFlavorFact
+from webhook.kube.objects import Path
+from webhook.kube.quantity import show
+from webhook.kube.snapshot import Snapshot
+
+_DECLARE = "nodes that are yet to come can be declared in the policy (capacity.declared)"
+
+
+def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
+    if subject.kind is VOLCANO_QUEUE:
+        for told in tell(subject.name, subject.old, subject.value, snapshot, policy.capacity, policy.accelerators):
+            yield Violation(told.path, told.must, told.actual, told.fix, advice=told.advice)
+        return
+    write = quota_write(
+        subject.kind.kind, subject.name, subject.old, subject.value, snapshot, policy.capacity, policy.accelerators
+    )
+    for comparisons in write.comparisons:
+        violations = list(_violations(subject, write, comparisons))
+        if violations:
+            yield from violations
+            break
+    missing = write.missing()
+    if missing is not None:
+        raise missing
+
+
+def _violations(subject: Subject, write: QuotaWrite, comparisons: tuple[Comparison, ...]) -> Iterator[Violation]:
+    for comparison in comparisons:
+        cut = comparison.after.cut
+        if cut is None or not (comparison.worse or comparison.away):
+            continue
+        path, own = _place(subject, write, comparison)
+        if comparison.worse:
+            volcano = volcano_of(write.snapshot, write.balance.settings, write.balance.accelerators)
+            actual = f"{own}: {describe(cut)}{volcano.beside_kueue(cut.resource)}"
+            yield Violation(path, "must keep the floors within the hardware", actual, _fix(write, comparison, cut))
+        else:
+            after = comparison.after
+            away = (
+                f"{show(after.floors)} guaranteed, {show(after.usable)} of {show(after.hardware)} {cut.resource} usable"
+            )
+            yield Violation(
+                path,
+                "must fit what is usable now",
+                f"{own}: capacity is away, {away}",
+                "bring nodes back, else admitted pods stay unscheduled",
+                advice=True,
+            )
+
+
+def _place(subject: Subject, write: QuotaWrite, comparison: Comparison) -> tuple[Path, str]:
+    """Where the write does it, and what it says there."""
+    if isinstance(write.after, ResourceFlavorFact):
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(write.after.labels.items()))
+        return ("spec", "nodeLabels"), labels or "empty"
+    for (flavor, resource), amount in write.raised.items():
+        if resource == comparison.resource and flavor in comparison.after.flavors:
+            return quota_path(subject.value, flavor, resource), show(amount)
+    return ("spec", "resourceGroups"), "changed"
+
+
+def _fix(write: QuotaWrite, comparison: Comparison, cut: Cut) -> str:
+    """The two ways out: less of this, or less of the others before this."""
+    excess = comparison.after.unmet_hardware - comparison.before.unmet_hardware
+    others = [floor for floor in cut.contributions if floor.source != (write.kind, write.name)]
+    own = [
+        amount
+        for (flavor, resource), amount in write.raised.items()
+        if resource == cut.resource and flavor in cut.flavors
+    ]
+    ways = ["keep its nodes"] if write.kind == "ResourceFlavor" and write.before is not None else []
+    if len(own) == 1 and own[0] >= excess:
+        ways.append(f"lower it to {show(own[0] - excess)}")
+    reserved = sorted(floor.reserved_until for floor in others if floor.reserved_until)
+    if reserved:
+        ways.append(f"try again after {reserved[-1]}")
+    # All of it: once others are lower, an excess that was there before excuses none.
+    if len(others) == 1 and others[0].amount >= cut.excess:
+        less = show(others[0].amount - cut.excess)
+        ways.append(f'first lower {others[0].kind} "{others[0].name}" to {less}, and write this after it')
+    elif others:
+        ways.append(f"first lower other floors by {show(cut.excess)} in all, and write this after it")
+    elif not ways:
+        ways.append(f"leave out {show(excess)}")
+    return f"{', or '.join(ways)}; {_DECLARE}"
+
+
+RULE = Rule(
+    id="floors-exceed-capacity",
+    mode=Mode.DENY,
+    kinds=(CLUSTER_QUEUE, COHORT, RESOURCE_FLAVOR, VOLCANO_QUEUE),
+    check=check,
+    judges_change=True,
+    needs=KINDS | VOLCANO_KINDS,
+    page=__doc__,
+)
