@@ -10,14 +10,15 @@ does not exist is not added, and without any queue the workload is denied.
 Changing the pod template of a running workload restarts it. So on an update the label is added only if this very update
 changes the template and the ClusterQueue's own free quota admits as many replicas as go down at once, or if there are
 no pods; `inject: always` overrides that. Otherwise a warning tells. A Pod gets the label at creation only: later it is
-past Kueue's gate.
+past Kueue's gate. Where Kueue's own configuration leaves the namespace out (managedJobsNamespaceSelector) or gates no
+pods at all (integrations.frameworks), the label would do nothing: it is not added, and this only warns.
 
 Guide: step 3, Opt Each Deployment In.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from webhook.engine.patch import Edit
@@ -26,13 +27,14 @@ from webhook.engine.queues import Origin, QueueChoice, listed, queue_of
 from webhook.engine.rollout import down_at_once, may_change
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
+from webhook.kube.counted_pod import counted_pod
 from webhook.kube.facts import pods_now
 from webhook.kube.kinds import REPLICA_SET, STATEFUL_SET, WORKLOADS
 from webhook.kube.names import DEFAULT_LOCAL_QUEUE, FIELD_QUEUE, QUEUE_LABEL
 from webhook.kube.objects import at, mapping
 from webhook.kube.pods import PodTemplate, pod_template
 from webhook.kube.selector import mentions
-from webhook.kube.snapshot import Snapshot
+from webhook.kube.snapshot import FactsMissing, Snapshot
 
 _LONGEST_LABEL = 63  # characters of a label's value; a LocalQueue's name may be longer
 
@@ -59,11 +61,15 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
 
 
 def _missing(subject: Subject, template: PodTemplate, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
+    path = (*template.path, *FIELD_QUEUE)
+    must = "must name a LocalQueue"
+    left_out = _left_out(subject, snapshot)
+    if left_out:
+        yield Violation(path, must, actual="absent", fix=left_out, advice=True)
+        return
     choice = queue_of(subject, template, snapshot, policy)
     if choice.origin is Origin.KUEUE:
         return
-    path = (*template.path, *FIELD_QUEUE)
-    must = "must name a LocalQueue"
     problem = _unusable(subject, choice, snapshot)
     if choice.origin is Origin.NOBODY:
         yield Violation(path, must, actual="absent", fix=f"set it to one of the {_here(subject, snapshot)}")
@@ -84,6 +90,22 @@ def _missing(subject: Subject, template: PodTemplate, snapshot: Snapshot, policy
             edits=() if remedy else (Edit(path, choice.name),),
             done=f"set to {choice.name}, from {choice.origin}",
         )
+
+
+def _left_out(subject: Subject, snapshot: Snapshot) -> str:
+    """What to do first where the running Kueue would not heed the label, '' where it would or nobody knows."""
+    try:
+        configuration = snapshot.kueue_configuration()
+    except FactsMissing:
+        return ""
+    namespace = snapshot.namespace(subject.namespace)
+    match configuration.leaves_out(subject.namespace, namespace.labels if namespace is not None else {}):
+        case "":
+            return ""
+        case "integrations.frameworks":
+            return "Kueue gates no pods: add pod to its integrations.frameworks"
+        case setting:
+            return f"Kueue leaves this namespace out: add it to its {setting}"
 
 
 def _unusable(subject: Subject, choice: QueueChoice, snapshot: Snapshot) -> str:
@@ -134,7 +156,18 @@ def _admits(subject: Subject, template: PodTemplate, choice: QueueChoice, snapsh
     if cluster_queue is None or cluster_queue.stopped:
         return False
     count = down_at_once(subject)
-    return cluster_queue.holds({name: amount * count for name, amount in template.totals().items()})
+    return cluster_queue.holds({name: amount * count for name, amount in _counted(subject, template, choice, snapshot)})
+
+
+def _counted(
+    subject: Subject, template: PodTemplate, choice: QueueChoice, snapshot: Snapshot
+) -> Iterable[tuple[str, int]]:
+    """What Kueue counts for one pod; where nothing says how it is set up, all that the pod requests."""
+    try:
+        pod = counted_pod(template, choice.name, subject.namespace, snapshot)
+    except FactsMissing:
+        pod = None
+    return (pod.requests if pod is not None else template.totals()).items()
 
 
 RULE = Rule(
@@ -143,6 +176,6 @@ RULE = Rule(
     kinds=WORKLOADS,
     check=check,
     fixes=True,
-    needs=frozenset({"Namespace", "LocalQueue", "ClusterQueue"}),
+    needs=frozenset({"Namespace", "LocalQueue", "ClusterQueue", "ConfigMap"}),
     page=__doc__,
 )
