@@ -12,6 +12,7 @@ from tests.cases import BASE, FIXTURES, TODAY, Object, outcome_of, policy_of, re
 from tests.test_updates import LABELLED, PLACE, SURGE, UNLABELLED, changed, queue, resources
 from webhook.engine.evaluate import judge
 from webhook.engine.rule import Stage
+from webhook.kube.facts import PROJECTIONS
 from webhook.kube.names import QUEUE_LABEL
 from webhook.kube.snapshot import FactsMissing, Snapshot
 from webhook.rules import RULES
@@ -197,11 +198,11 @@ def test_needs_are_what_is_asked_for(rule: Any) -> None:
     for case in all_cases():
         if case.rule != rule.id:
             continue
-        for kind in ("LocalQueue", "ClusterQueue", "ResourceQuota", "Deployment", "StatefulSet", "Pod"):
+        for kind in PROJECTIONS.keys() - {"Namespace"}:
             snapshot = snapshot_of([*BASE, *case.state])
             snapshot.forget(kind, "away")
             for stage in Stage:
-                subject = subject_of(case.subject, case.policy, case.old)
+                subject = subject_of(case.subject, case.policy, case.old, case.removal)
                 verdict = judge((rule,), stage, subject, snapshot, case.policy, TODAY)
-                if verdict.not_evaluated:
+                if any(entry.missing.startswith(f"{kind}: away") for entry in verdict.not_evaluated):
                     assert kind in rule.needs

@@ -1,10 +1,11 @@
-"""The queue label leads to a queue that exists and admits.
+"""The queue label leads to queues and flavors that exist and admit, and the priority class exists.
 
 Kueue waits for a LocalQueue that is not there, and tells nobody: the pods stay gated. So it is with a LocalQueue whose
-ClusterQueue does not exist, and with a queue that is stopped. This warns and denies nothing, since queues and workloads
-may be applied together, in any order.
+ClusterQueue does not exist, with a ClusterQueue that names a ResourceFlavor which does not, with a queue that is
+stopped, and with a label kueue.x-k8s.io/priority-class that names no WorkloadPriorityClass. This warns and denies
+nothing, since queues and workloads may be applied together, in any order.
 
-Guide: step 2, 'so the LocalQueue exists when the first Workload appears'.
+Guide: step 2, 'so the LocalQueue exists when the first Workload appears'; Tuning, WorkloadPriorityClass.
 """
 
 from __future__ import annotations
@@ -16,31 +17,91 @@ from webhook.engine.queues import listed
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.kinds import WORKLOADS
-from webhook.kube.names import FIELD_QUEUE
-from webhook.kube.snapshot import Snapshot
+from webhook.kube.names import PRIORITY_CLASS_LABEL, QUEUE_LABEL
+from webhook.kube.objects import Path, label
+from webhook.kube.snapshot import FactsMissing, Snapshot
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
-    places = {template.queue: (*template.path, *FIELD_QUEUE) for template in subject.templates if template.queue}
-    if subject.queue:
-        places.setdefault(subject.queue, FIELD_QUEUE)
-    for queue, path in places.items():
-        local_queue = snapshot.local_queue(subject.namespace, queue)
-        if local_queue is None:
-            names = listed(snapshot.local_queues(subject.namespace)) or "none"
-            yield Violation(
-                path, "must name a LocalQueue that exists", queue, f"create it, or use one that exists: {names}"
-            )
-            continue
-        cluster_queue = snapshot.cluster_queue(local_queue.cluster_queue)
-        if cluster_queue is None:
-            to = f'{queue}, whose ClusterQueue "{local_queue.cluster_queue}" does not exist'
-            yield Violation(path, "must lead to a ClusterQueue", to, "create it: until then the pods stay gated")
-        elif local_queue.stopped or cluster_queue.stopped:
-            which = "which" if local_queue.stopped else f'whose ClusterQueue "{cluster_queue.name}"'
-            to = f"{queue}, {which} is stopped, being deleted or not active"
-            fix = "set stopPolicy to None, or mend what its Active condition says"
-            yield Violation(path, "must lead to a queue that admits", to, fix)
+    chains = [
+        *(_queue(queue, path, subject.namespace, snapshot) for queue, path in _named(subject, QUEUE_LABEL).items()),
+        *(_priority_class(name, path, snapshot) for name, path in _named(subject, PRIORITY_CLASS_LABEL).items()),
+    ]
+    missing: FactsMissing | None = None
+    for chain in chains:
+        try:
+            yield from chain
+        except FactsMissing as error:
+            # The other chains may lead past the kind that is not known.
+            missing = missing or error
+    if missing is not None:
+        raise missing
+
+
+def _named(subject: Subject, key: str) -> dict[str, Path]:
+    """What a label names on the pod templates and the object, each name with the first place where it stands."""
+    places: dict[str, Path] = {}
+    for value, path in (*((template.value, template.path) for template in subject.templates), (subject.value, ())):
+        if label(value, key):
+            places.setdefault(label(value, key), (*path, "metadata", "labels", key))
+    return places
+
+
+def _queue(queue: str, path: Path, namespace: str, snapshot: Snapshot) -> Iterator[Violation]:
+    local_queue = snapshot.local_queue(namespace, queue)
+    if local_queue is None:
+        names = listed(snapshot.local_queues(namespace)) or "none"
+        yield Violation(
+            path,
+            must="must name a LocalQueue that exists",
+            actual=queue,
+            fix=f"create it, or use one that exists: {names}",
+            identity=("LocalQueue", queue),
+        )
+        return
+    name = local_queue.cluster_queue
+    cluster_queue = snapshot.cluster_queue(name)
+    if cluster_queue is None:
+        yield Violation(
+            path,
+            must="must lead to a ClusterQueue",
+            actual=f'{queue}, whose ClusterQueue "{name}" does not exist',
+            fix="create it: until then the pods stay gated",
+            identity=("ClusterQueue", name),
+        )
+        return
+    flavors = dict.fromkeys(flavor for group in cluster_queue.groups for flavor in group.flavors)
+    absent = [flavor for flavor in flavors if snapshot.flavor(flavor) is None]
+    if absent:
+        # Kueue says of both queues that they are not active then, which is no second thing to mend.
+        yield Violation(
+            path,
+            must="must lead to ResourceFlavors that exist",
+            actual=f'{queue}, but "{name}" names {listed(absent, 2)}',
+            fix="create what is missing: until then the pods stay gated",
+            identity=("ResourceFlavor", name),
+        )
+    elif local_queue.stopped or cluster_queue.stopped:
+        which = "which" if local_queue.stopped else f'whose ClusterQueue "{name}"'
+        yield Violation(
+            path,
+            must="must lead to a queue that admits",
+            actual=f"{queue}, {which} is stopped, being deleted or not active",
+            fix="set stopPolicy to None, or mend what its Active condition says",
+            identity=("stopped", queue),
+        )
+
+
+def _priority_class(name: str, path: Path, snapshot: Snapshot) -> Iterator[Violation]:
+    if snapshot.priority_class(name) is None:
+        names = listed(sorted(fact.name for fact in snapshot.facts("WorkloadPriorityClass"))) or "none"
+        yield Violation(
+            path,
+            must="must name a WorkloadPriorityClass that exists",
+            actual=name,
+            fix=f"create it, or use one that exists: {names}",
+            identity=("WorkloadPriorityClass", name),
+        )
 
 
 RULE = Rule(
@@ -48,6 +109,6 @@ RULE = Rule(
     mode=Mode.WARN,
     kinds=WORKLOADS,
     check=check,
-    needs=frozenset({"LocalQueue", "ClusterQueue"}),
+    needs=frozenset({"LocalQueue", "ClusterQueue", "ResourceFlavor", "WorkloadPriorityClass"}),
     page=__doc__,
 )

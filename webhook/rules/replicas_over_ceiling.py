@@ -1,0 +1,185 @@
+"""An autoscaler asks for no more replicas than its target's queue can ever hold.
+
+Kueue gates every replica beyond that, and it stays as a pending pod. What a queue can ever hold is its own quota and
+what its cohort can lend; each replica is in one flavor, and all flavors of the queue count. Judged when an autoscaler
+is written, and when its target is, a Deployment or StatefulSet with accelerators and a queue. A ScaledObject without
+maxReplicaCount has 100. The HorizontalPodAutoscaler that KEDA keeps for a ScaledObject is left out.
+
+A ScaledObject's trigger by Utilization is told too: it counts the pods that are there, and gated ones skew it.
+
+Guide: 'How It Interacts With the HPA'; Limitations, 'Gated pods accumulate'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from webhook.capacity.balance import balance_of
+from webhook.capacity.potential import QuotaTrees
+from webhook.engine.policy import Mode, Policy
+from webhook.engine.rule import Rule, Violation
+from webhook.engine.subject import Subject
+from webhook.kube.autoscaler_facts import AutoscalerFact
+from webhook.kube.facts import PROJECTIONS
+from webhook.kube.kinds import AUTOSCALERS, DEPLOYMENT, STATEFUL_SET
+from webhook.kube.quantity import show
+from webhook.kube.snapshot import Snapshot
+
+_TARGETS = (DEPLOYMENT, STATEFUL_SET)
+_MAXIMUM = {"HorizontalPodAutoscaler": "maxReplicas", "ScaledObject": "maxReplicaCount"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Replica:
+    """One pod of a workload: the LocalQueue that it is in, and the accelerators that it asks for, in billionths."""
+
+    namespace: str
+    queue: str
+    asks: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ceiling:
+    """How many such replicas a ClusterQueue can ever hold at once."""
+
+    cluster_queue: str
+    replicas: int
+
+    def fix(self, autoscaler: AutoscalerFact) -> str:
+        if self.replicas == 0:
+            return "raise quota, or let a replica ask for less"
+        return f"lower {_MAXIMUM[autoscaler.kind]} to {self.replicas}, or raise quota"
+
+
+def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
+    if subject.kind in AUTOSCALERS:
+        autoscaler = PROJECTIONS[subject.kind.kind](subject.value)
+        if isinstance(autoscaler, AutoscalerFact):
+            yield from _of_autoscaler(subject, autoscaler, snapshot, policy)
+    else:
+        yield from _of_target(subject, snapshot, policy)
+
+
+def _of_autoscaler(
+    subject: Subject, autoscaler: AutoscalerFact, snapshot: Snapshot, policy: Policy
+) -> Iterator[Violation]:
+    replica = _target(subject.namespace, autoscaler, snapshot, policy)
+    if replica is None:
+        return
+    for index in autoscaler.utilization:
+        yield Violation(
+            ("spec", "triggers", index, "metricType"),
+            must="must be AverageValue for GPU replicas in a queue",
+            actual="Utilization",
+            fix="use AverageValue: gated pods skew Utilization",
+        )
+    ceiling = _ceiling(replica, snapshot, policy)
+    if ceiling is not None and autoscaler.maximum > ceiling.replicas:
+        yield Violation(
+            ("spec", _MAXIMUM[autoscaler.kind]),
+            must=f'must be at most {ceiling.replicas}, all that ClusterQueue "{ceiling.cluster_queue}" can ever hold',
+            actual=f"{autoscaler.maximum}, with {_asked(replica)} a replica",
+            fix=ceiling.fix(autoscaler),
+            weight=autoscaler.maximum - ceiling.replicas,
+        )
+
+
+def _of_target(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
+    replica = _own(subject, policy)
+    if replica is None:
+        return
+    for kind in _MAXIMUM:
+        for autoscaler in snapshot.autoscalers(subject.namespace, kind):
+            if _points_at(autoscaler, subject.kind.kind, subject.name):
+                yield from _of_pair(replica, autoscaler, snapshot, policy)
+
+
+def _of_pair(replica: _Replica, autoscaler: AutoscalerFact, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
+    """What is wrong with an autoscaler, told to who writes its target."""
+    named = f'{autoscaler.kind} "{autoscaler.name}"'
+    for index in autoscaler.utilization:
+        yield Violation(
+            ("metadata", "name"),
+            must="must not be scaled by Utilization while in a queue",
+            actual=f"by spec.triggers[{index}] of {named}",
+            fix="use AverageValue there: gated pods skew Utilization",
+            identity=("Utilization", autoscaler.name, index),
+        )
+    ceiling = _ceiling(replica, snapshot, policy)
+    if ceiling is not None and autoscaler.maximum > ceiling.replicas:
+        most = f'{ceiling.replicas} replicas that ClusterQueue "{ceiling.cluster_queue}" can hold'
+        yield Violation(
+            ("metadata", "name"),
+            must=f"must not outgrow the {most}",
+            actual=f"up to {autoscaler.maximum} by {named}",
+            fix=ceiling.fix(autoscaler),
+            identity=(autoscaler.kind, autoscaler.name),
+            weight=autoscaler.maximum - ceiling.replicas,
+        )
+
+
+def _points_at(autoscaler: AutoscalerFact, kind: str, name: str) -> bool:
+    """Whether it scales a Deployment or StatefulSet of this name in its own namespace."""
+    return (autoscaler.target_group, autoscaler.target_kind, autoscaler.target_name) == ("apps", kind, name)
+
+
+def _target(namespace: str, autoscaler: AutoscalerFact, snapshot: Snapshot, policy: Policy) -> _Replica | None:
+    """A replica of what the autoscaler scales, if it is known and is a queued GPU workload."""
+    if autoscaler.target_kind not in (kind.kind for kind in _TARGETS):
+        return None
+    for workload in snapshot.workloads(namespace, autoscaler.target_kind):
+        if _points_at(autoscaler, workload.kind, workload.name):
+            return _replica(namespace, workload.queue or workload.object_queue, workload.requests, policy)
+    return None
+
+
+def _own(subject: Subject, policy: Policy) -> _Replica | None:
+    if not subject.templates:
+        return None
+    template = subject.templates[0]
+    return _replica(subject.namespace, template.queue or subject.queue, template.totals(), policy)
+
+
+def _replica(namespace: str, queue: str, requests: Mapping[str, int], policy: Policy) -> _Replica | None:
+    asks = {name: amount for name, amount in requests.items() if amount > 0 and policy.accelerators.covers(name)}
+    return _Replica(namespace, queue, asks) if queue and asks else None
+
+
+def _asked(replica: _Replica) -> str:
+    return " and ".join(f"{show(amount)} {resource}" for resource, amount in sorted(replica.asks.items()))
+
+
+def _ceiling(replica: _Replica, snapshot: Snapshot, policy: Policy) -> _Ceiling | None:
+    """None where a queue is not there, covers none of what is asked, or is in a circle of Cohorts."""
+    local_queue = snapshot.local_queue(replica.namespace, replica.queue)
+    queue = snapshot.cluster_queue(local_queue.cluster_queue) if local_queue is not None else None
+    if queue is None:
+        return None
+    if queue.cohort:
+        # Asked only whether it is known: the balance takes Cohorts that are not for none.
+        snapshot.cohort(queue.cohort)
+    trees = balance_of(snapshot, policy.capacity, policy.accelerators).trees
+    if trees.broken(queue.name):
+        return None
+    counts = []
+    for group in queue.groups:
+        asked = {name: amount for name, amount in replica.asks.items() if name in group.covered}
+        if asked:
+            # A replica has all that the group covers from one flavor.
+            counts.append(sum(_fitting(trees, queue.name, flavor, asked) for flavor in group.flavors))
+    return _Ceiling(queue.name, min(counts)) if counts else None
+
+
+def _fitting(trees: QuotaTrees, queue: str, flavor: str, asked: Mapping[str, int]) -> int:
+    return min((trees.potential(queue, flavor, name) or 0) // amount for name, amount in asked.items())
+
+
+RULE = Rule(
+    id="replicas-over-ceiling",
+    mode=Mode.WARN,
+    kinds=(*_TARGETS, *AUTOSCALERS),
+    check=check,
+    needs=frozenset({"LocalQueue", "ClusterQueue", "Cohort", *_MAXIMUM, *(kind.kind for kind in _TARGETS)}),
+    page=__doc__,
+)
