@@ -47,6 +47,9 @@ class StillSource:
         known = dict.fromkeys(("LocalQueue", "Namespace"), KindState(True, 1.25))
         return known | {kind: KindState(False, 0.0, unknown[kind]) for kind in sorted(unknown)} | dict(self._states)
 
+    async def settle(self) -> None:
+        pass
+
     async def confirm(self, kinds: frozenset[str], namespace: str) -> bool:
         self.confirmed.append((kinds, namespace))
         if self._after is None:

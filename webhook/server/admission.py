@@ -7,16 +7,21 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Protocol
+from typing import Protocol, cast
 
+from webhook.capacity.balance import balance_of
+from webhook.capacity.pending import Written, reservation
 from webhook.engine.evaluate import judge
-from webhook.engine.policy import Policy
+from webhook.engine.policy import Mode, Policy
 from webhook.engine.rule import Rule, Stage
 from webhook.engine.subject import Subject
 from webhook.engine.verdict import Verdict
-from webhook.kube.kinds import JUDGED, NAMESPACE, Kind, kind_of
+from webhook.kube.facts import PROJECTIONS
+from webhook.kube.kinds import FLOORS, JUDGED, NAMESPACE, Kind, kind_of
+from webhook.kube.objects import metadata, string
+from webhook.kube.snapshot import Snapshot
 from webhook.server.review import MalformedReview, Review
-from webhook.sources.source import Source
+from webhook.sources.source import PendingWrite, Source
 
 STALE_SECONDS = 300.0
 """The age of facts from which on an answer that rests on them says so."""
@@ -78,46 +83,99 @@ _NOT_JUDGED = Decision(Verdict({}, passed_over="no rule judges such a request"))
 
 
 class Admission:
-    """Judges reviews, one at a time: a decision reads one state of policy and facts from start to end."""
+    """Judges reviews, one at a time: a judgement reads one state of policy and facts from start to end."""
 
     def __init__(
         self, rules: Sequence[Rule], policies: PolicyInForce, source: Source, today: Callable[[], date] = _today
     ) -> None:
         self._rules = rules
+        self._removals = frozenset(kind for rule in rules if rule.removal for kind in rule.kinds)
         self._needs = {
-            kind: frozenset[str]().union(*(rule.needs for rule in rules if kind in rule.kinds)) for kind in JUDGED
+            (kind, removal): frozenset[str]().union(
+                *(rule.needs for rule in rules if kind in rule.kinds and rule.removal is removal)
+            )
+            for kind in JUDGED
+            for removal in (False, True)
         }
         self._policies = policies
         self._source = source
         self._today = today
 
     async def decide(self, stage: Stage, review: Review) -> Decision:
-        """The decision. Raises MalformedReview, and FactsMissing if the namespaces are not known."""
+        """The decision. Raises MalformedReview, FactsMissing if the namespaces are not known, and LedgerError."""
         kind = kind_of(review.group, review.kind)
-        if kind is None or review.value is None or review.sub_resource or review.operation not in ("CREATE", "UPDATE"):
+        if kind is None or review.sub_resource or not self._judges(stage, review, kind):
             return _NOT_JUDGED
-        if not review.namespace and kind is not NAMESPACE:
+        if not review.namespace and kind is not NAMESPACE and not kind.cluster_scoped:
             raise MalformedReview(f"request.namespace: must be a non-empty string for a {kind.kind}")
         try:
             verdict = self._judge(stage, review, kind)
-            if verdict.confirm and await self._confirm(verdict, review):
+            if kind.cluster_scoped:
+                verdict = await self._held(stage, review, kind, verdict)
+            elif verdict.confirm and await self._confirm(verdict, review):
+                verdict = self._judge(stage, review, kind)
+            if review.operation == "DELETE" and not verdict.allowed:
+                # Who opts workloads out and deletes the queue at once is not told that they are still in it.
+                await self._source.settle()
                 verdict = self._judge(stage, review, kind)
         except RecursionError:
             raise MalformedReview("request.object: is nested too deeply") from None
-        return Decision(verdict, self._stale(stage, kind, verdict))
+        return Decision(verdict, self._stale(stage, kind, review, verdict))
 
-    def _judge(self, stage: Stage, review: Review, kind: Kind) -> Verdict:
+    def _judges(self, stage: Stage, review: Review, kind: Kind) -> bool:
+        if review.operation == "DELETE":
+            return stage is Stage.VALIDATE and kind in self._removals and review.old is not None
+        return review.operation in ("CREATE", "UPDATE") and review.value is not None
+
+    def _judge(self, stage: Stage, review: Review, kind: Kind, snapshot: Snapshot | None = None) -> Verdict:
         policy = self._policies.policy
+        removal = review.operation == "DELETE"
         subject = Subject(
             kind=kind,
-            namespace="" if kind is NAMESPACE else review.namespace,
-            value=review.value or {},
+            namespace="" if kind is NAMESPACE or kind.cluster_scoped else review.namespace,
+            value=(review.old if removal else review.value) or {},
             accelerators=policy.accelerators,
             old=review.old if review.operation == "UPDATE" else None,
             user=review.user,
             groups=review.groups,
+            removal=removal,
         )
-        return judge(self._rules, stage, subject, self._source.snapshot, policy, self._today())
+        return judge(self._rules, stage, subject, snapshot or self._source.snapshot, policy, self._today())
+
+    async def _held(self, stage: Stage, review: Review, kind: Kind, verdict: Verdict) -> Verdict:
+        """The verdict by way of the ledger if the write has to be promised something, else as it is."""
+        ledger = self._source.ledger
+        if ledger is None or stage is Stage.MUTATE or verdict.passed_over or not self._may_deny_change(kind):
+            return verdict
+        write = self._pending(review, kind)
+        if write is None:
+            return verdict
+        return await ledger.hold(write, lambda snapshot: self._judge(stage, review, kind, snapshot))
+
+    def _may_deny_change(self, kind: Kind) -> bool:
+        """Whether some rule may deny a write for what it changes. Else nobody would be kept from anything."""
+        modes = self._policies.policy.rules
+        return any(
+            rule.judges_change and kind in rule.kinds and modes.get(rule.id, rule.mode) is Mode.DENY
+            for rule in self._rules
+        )
+
+    def _pending(self, review: Review, kind: Kind) -> PendingWrite | None:
+        """What a write has to be promised, None if it raises nothing."""
+        if review.operation == "DELETE" or review.value is None or kind not in FLOORS:
+            return None
+        policy, project = self._policies.policy, PROJECTIONS[kind.kind]
+        balance = balance_of(self._source.snapshot, policy.capacity, policy.accelerators)
+        before = None if review.old is None else cast(Written, project(review.old))
+        own = metadata(review.value)
+        wanted = reservation(
+            balance, kind.kind, string(own.get("name")), before, cast(Written, project(review.value)), review.uid, ""
+        )
+        if wanted is None:
+            return None
+        if review.old is None:
+            return PendingWrite(wanted, "", string(own.get("uid")), review.dry_run)
+        return PendingWrite(wanted, string(metadata(review.old).get("resourceVersion")), "", review.dry_run)
 
     async def _confirm(self, verdict: Verdict, review: Review) -> bool:
         """Whether reading the facts behind the verdict again has changed them."""
@@ -128,9 +186,9 @@ class Admission:
             log.warning("facts could not be confirmed in time", extra={"fields": {"kinds": sorted(verdict.confirm)}})
             return False
 
-    def _stale(self, stage: Stage, kind: Kind, verdict: Verdict) -> str:
+    def _stale(self, stage: Stage, kind: Kind, review: Review, verdict: Verdict) -> str:
         """Said in /validate, of every answer that rests on old facts, a clean one too."""
-        needs = self._needs[kind]
+        needs = self._needs[kind, review.operation == "DELETE"]
         if stage is Stage.MUTATE or verdict.passed_over or not needs:
             return ""
         states = self._source.states()

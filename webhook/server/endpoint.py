@@ -22,6 +22,7 @@ from webhook.server.readiness import Readiness
 from webhook.server.response import response
 from webhook.server.review import MalformedReview, Review, review
 from webhook.server.text import printable
+from webhook.sources.source import LedgerError
 
 MAX_BODY = 8 * 1024 * 1024
 """Bytes. A review holds an object twice, and etcd takes 1.5 MiB, the API server 3 MiB of each."""
@@ -76,12 +77,13 @@ class AdmissionEndpoint:
             payload, verdict = orjson.dumps({"error": str(error)}), "malformed"
             self._log(logging.WARNING, "request refused", request, {"status": status, "error": str(error)})
         except Exception as error:
-            # FactsMissing comes only where the namespaces are not known, and then it says all there is to say.
-            missing = isinstance(error, FactsMissing)
-            text = f"facts missing: {printable(str(error), _LONGEST_MESSAGE)}" if missing else "internal error"
+            # These two say all there is to say. FactsMissing comes only where the namespaces are not known.
+            told = isinstance(error, FactsMissing | LedgerError)
+            about = "facts missing: " if isinstance(error, FactsMissing) else ""
+            text = about + printable(str(error), _LONGEST_MESSAGE) if told else "internal error"
             status, verdict = 500, "error"
             payload = orjson.dumps({"error": text, "uid": request.uid if request else ""})
-            self._log(logging.ERROR, text, request, {"status": status}, traceback=not missing)
+            self._log(logging.ERROR, text, request, {"status": status}, traceback=not told)
         await self._answer(send, status, payload)
         self._count(request, verdict, perf_counter() - started)
 

@@ -123,6 +123,9 @@ class ClusterSource:
             for kind, standing in self._standings.items()
         }
 
+    async def settle(self) -> None:
+        await asyncio.sleep(self._timing.settle)
+
     async def confirm(self, kinds: frozenset[str], namespace: str) -> bool:
         if self._stopping.is_set():
             return False

@@ -49,6 +49,9 @@ class ManifestSource:
         unknown = self.snapshot.unknown()
         return {kind: KindState(kind not in unknown, 0.0, unknown.get(kind, "")) for kind in PROJECTIONS}
 
+    async def settle(self) -> None:
+        pass
+
     async def confirm(self, kinds: frozenset[str], namespace: str) -> bool:  # noqa: ARG002
         return False
 

@@ -100,6 +100,9 @@ class Source(Protocol):
     def states(self) -> Mapping[str, KindState]:
         """One state for each kind that it reads, of `webhook.kube.facts.PROJECTIONS`."""
 
+    async def settle(self) -> None:
+        """Waits until what was written a moment ago has most likely come by a watch; not at all without watches."""
+
     async def confirm(self, kinds: frozenset[str], namespace: str) -> bool:
         """Reads kinds of one namespace again, past the watch, and says whether a fact changed. Takes 2 s at the most.
 

@@ -35,6 +35,9 @@ class Timing:
     renewal: float = 10.0
     """Between two looks at the configuration, while the API server takes our credentials for invalid."""
 
+    settle: float = 1.0
+    """How long a watch may take to bring what was written, on a busy day."""
+
     confirm: float = 2.0
     """The longest that `confirm` takes."""
 
