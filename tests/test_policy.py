@@ -43,6 +43,8 @@ capacity:
   ignoreFlavors: [remote-gpus]
   unusable: {taints: [], labels: {autopilot.ibm.com/gpuhealth: ERR}}
   graceSeconds: 120
+  discountUnqueued: false
+  volcanoNodes: {matchLabels: {scheduler: volcano}}
 rules: {floors-below-capacity: warn, hidden-gpu-use: deny}
 exemptions:
 - {namespace: llm-d-optimized-baseline, workload: canary-*, reason: "bare-metal test rig, INC-412", until: 2027-01-31}
@@ -69,6 +71,7 @@ def test_the_sketch() -> None:
             {"llm-d-gpu-default": {"nvidia.com/gpu": 16 * NANO}},
             frozenset({"remote-gpus"}),
             unusable_labels={"autopilot.ibm.com/gpuhealth": "ERR"},
+            volcano_nodes=LabelSelector((("scheduler", "volcano"),)),
         ),
         rules={"floors-below-capacity": Mode.WARN, "hidden-gpu-use": Mode.DENY},
         exemptions=(
@@ -118,6 +121,8 @@ EXPRESSIONS = "{key: a, operator: In, values: [x]}, {key: b/c, operator: DoesNot
         ("gracePeriod: {minimumSeconds: 0}", Policy(minimum_grace_seconds=0)),
         ('capacity: {declared: {f: {x.io/y: "2k"}}}', Policy(capacity=Capacity({"f": {"x.io/y": 2000 * NANO}}))),
         ("capacity: {unusable: {taints: [x.io/broken]}}", Policy(capacity=Capacity(unusable_taints=("x.io/broken",)))),
+        ("capacity: {discountUnqueued: true}", Policy(capacity=Capacity(discount_unqueued=True))),
+        ("capacity: {volcanoNodes: {}}", Policy(capacity=Capacity(volcano_nodes=LabelSelector()))),
         # A bare off is a boolean in YAML 1.1.
         ("rules: {hidden-gpu-use: off}", Policy(rules={"hidden-gpu-use": Mode.OFF})),
         (
@@ -172,6 +177,8 @@ def test_the_schema_knows_the_sketch() -> None:
         ("gracePeriod: {minimumSeconds: 86401}", ["gracePeriod", "minimumSeconds"]),
         ("capacity: {declared: {f: {a.io/b: -1}}}", ["capacity", "declared", "f", "a.io/b"]),
         ("capacity: {unusable: {taint: []}}", ["capacity", "unusable"]),
+        ("capacity: {discountUnqueued: 1}", ["capacity", "discountUnqueued"]),
+        ("capacity: {volcanoNodes: }", ["capacity", "volcanoNodes"]),
     ],
 )
 def test_the_schema_refuses(body: str, path: list[str | int]) -> None:
@@ -190,7 +197,7 @@ def test_the_schema_describes_every_key() -> None:
     schema = policy_schema()
     models = {"Policy": schema, **schema["$defs"]}
     keys = [(name, key, value) for name, model in models.items() for key, value in model.get("properties", {}).items()]
-    assert len(keys) == 37
+    assert len(keys) == 39
     assert [(name, key) for name, key, value in keys if not value.get("description")] == []
     assert [name for name, model in models.items() if model["type"] == "object" and model["additionalProperties"]] == []
 

@@ -220,6 +220,28 @@ WRONG: list[tuple[str, list[str]]] = [
             "write the key alone, without value and effect",
         ],
     ),
+    *(
+        (
+            f"capacity: {{discountUnqueued: {value}}}",
+            [
+                f"3: capacity.discountUnqueued: must be true or false, is {shown}; write one of these, without quotes",
+            ],
+        )
+        for value, shown in (("yes", "yes"), ("'true'", "'true'"), ("1", "1"), ("", "empty"))
+    ),
+    (
+        "capacity: {volcanoNodes: {matchLabel: {}, matchLabels: {a: 1}}}",
+        [
+            "3: capacity.volcanoNodes.matchLabels.a: must be a string, is 1; put it in quotes",
+            "3: capacity.volcanoNodes.matchLabel: unknown key; did you mean matchLabels?",
+        ],
+    ),
+    (
+        "capacity: {volcanoNodes: }",
+        [
+            "3: capacity.volcanoNodes: must be a mapping, is empty; write key: value pairs, or leave the key out",
+        ],
+    ),
     (
         "rules:\n  hidden-gpu-us: deny\n  hidden-gpu-use: false\n  no-reclaim: no\n  unknown-queue: Deny\n"
         "  x: deny\n  '[key]': 1",

@@ -173,10 +173,10 @@ def render(
         )
 
 
-def _source(state: Path | None, kubeconfig: Path | None) -> tuple[Callable[[], Source], str]:
-    """How to make the source of facts, and its name for people."""
+def _source(state: Path | None, kubeconfig: Path | None) -> tuple[Callable[[frozenset[str]], Source], str]:
+    """How to make the source of facts, given kinds that are needed beside those of the rules, and its name."""
     if state is not None:
-        return lambda: _manifest_source(state), f"state {state}"
+        return lambda _: _manifest_source(state), f"state {state}"
     if kubeconfig is None and not os.environ.get("KUBERNETES_SERVICE_HOST"):
         kubeconfig = _default_kubeconfig()
         if kubeconfig is None:
@@ -184,7 +184,7 @@ def _source(state: Path | None, kubeconfig: Path | None) -> tuple[Callable[[], S
                 "no cluster to take facts from: give --state DIR (manifests) or --kubeconfig FILE, or run in a cluster",
                 is_usage=True,
             )
-    return lambda: _cluster_source(kubeconfig), f"kubeconfig {kubeconfig}" if kubeconfig else "in-cluster"
+    return lambda more: _cluster_source(kubeconfig, more), f"kubeconfig {kubeconfig}" if kubeconfig else "in-cluster"
 
 
 def _default_kubeconfig() -> Path | None:
@@ -200,11 +200,11 @@ def _manifest_source(directory: Path) -> Source:
     return ManifestSource(directory)
 
 
-def _cluster_source(kubeconfig: Path | None) -> Source:
+def _cluster_source(kubeconfig: Path | None, more: frozenset[str]) -> Source:
     from webhook.rules import NEEDS
     from webhook.sources.cluster import ClusterSource
 
-    return ClusterSource(kubeconfig, sorted(NEEDS))
+    return ClusterSource(kubeconfig, sorted(NEEDS | more))
 
 
 @policy.command("check")

@@ -36,7 +36,7 @@ def _floors(cut: Cut, most: int, several: bool) -> str:
     shown, rest = largest[:most], largest[most:]
     terms = [_floor(floor, several) for floor in shown]
     if rest:
-        terms.append(f"{len(rest)} more {show(sum(floor.amount for floor in rest))}")
+        terms.append(f"{len(rest)} more {show(cut.floors - sum(floor.amount for floor in shown))}")
     total = show(cut.floors)
     return terms[0] if len(terms) == 1 else f"{' + '.join(terms)} = {total}"
 

@@ -67,6 +67,12 @@ def _mode(value: Any) -> Any:
     return "off" if isinstance(value, Plain) and value.text.lower() == "off" else value
 
 
+def _switch(value: Any) -> bool:
+    if isinstance(value, Plain) and value.text.lower() in ("true", "false"):
+        return value.text.lower() == "true"
+    raise ValueError(f"must be true or false, is {shown(value)}; write one of these, without quotes")
+
+
 def _last_day(value: Any) -> date:
     if isinstance(value, str) and re.fullmatch(syntax.DATE, value, re.ASCII):
         try:
@@ -90,13 +96,13 @@ def _not_empty(values: list[str]) -> list[str]:
     return values
 
 
-def _publish_no_default(schema: dict[str, Any]) -> None:
+def publish_no_default(schema: dict[str, Any]) -> None:
     """Of a key that is left out by default, and whose default nobody may write."""
     schema.pop("default", None)
 
 
 def _published_not_empty(schema: dict[str, Any]) -> None:
-    _publish_no_default(schema)
+    publish_no_default(schema)
     schema["minItems"] = 1
 
 
@@ -119,12 +125,13 @@ SubjectNames = Annotated[
 ]
 Reason = Annotated[str, AfterValidator(_reason), WithJsonSchema({"type": "string", "minLength": 1})]
 Units = Annotated[int, PlainValidator(_units), WithJsonSchema({"type": ["integer", "string"], "minimum": 0})]
+Switch = Annotated[bool, PlainValidator(_switch), WithJsonSchema({"type": "boolean"})]
 RuleMode = Annotated[Mode, BeforeValidator(_mode)]
 Until = Annotated[
     date | None,
     PlainValidator(_last_day),
     WithJsonSchema({"type": "string", "format": "date"}),
-    Field(json_schema_extra=_publish_no_default),
+    Field(json_schema_extra=publish_no_default),
 ]
 MaxUnavailable = Annotated[
     int | str,

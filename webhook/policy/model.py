@@ -30,10 +30,12 @@ from webhook.policy.fields import (
     RuleMode,
     Subdomain,
     SubjectNames,
+    Switch,
     TaintKey,
     Units,
     Until,
     WorkloadPattern,
+    publish_no_default,
     shown,
 )
 from webhook.policy.known_rules import RuleId
@@ -184,6 +186,14 @@ class Capacity(Section):
     grace_seconds: Annotated[int, Strict()] = Field(
         default=120, ge=0, le=LARGEST, description="How long capacity may be away before anybody is told, in seconds."
     )
+    discount_unqueued: Switch = Field(
+        default=False, description="Whether what pods outside of any queue request is taken off what is usable."
+    )
+    volcano_nodes: LabelSelector = Field(
+        default=LabelSelector(),
+        json_schema_extra=publish_no_default,
+        description="The nodes that are Volcano's, all others being Kueue's; without it, both are compared with all.",
+    )
 
     def as_core(self) -> core.Capacity:
         return core.Capacity(
@@ -192,6 +202,8 @@ class Capacity(Section):
             tuple(self.unusable.taints),
             self.unusable.labels,
             self.grace_seconds,
+            self.discount_unqueued,
+            self.volcano_nodes.as_core() if "volcano_nodes" in self.model_fields_set else None,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
-from webhook.engine.policy import Capacity, Policy, QueueMapping
+from webhook.engine.policy import Policy, QueueMapping
 from webhook.kube.selector import LabelSelector, name_matches
 from webhook.rules import RULES
 
@@ -18,8 +18,6 @@ _MOST_QUEUES = 300
 def notes(policy: Policy, today: date) -> Iterator[str]:
     """Lines of 'PLACE: what is odd; what to do', in the order of a policy's keys. `today` is the date in UTC."""
     yield from _shadowed_queues(policy.queues[:_MOST_QUEUES])
-    if policy.capacity != Capacity():
-        yield "capacity: has no effect yet, since the rules that read it are not built"
     for rule in policy.rules:
         if rule not in _BUILT:
             yield f"rules.{rule}: has no effect yet, since the rule is not built"

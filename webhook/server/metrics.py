@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from webhook import __version__
 from webhook.engine.rule import Stage
+from webhook.server.floors import FlavorCollector, QueuePage
 from webhook.server.readiness import Readiness
 from webhook.server.text import printable
 
@@ -18,6 +19,7 @@ from webhook.server.text import printable
 _BUCKETS = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 _LONGEST_REASON = 128
+_END = b"# EOF\n"  # of a page in the OpenMetrics format
 
 # They would double the number of counters, to tell what process_start_time_seconds tells. Not a registry's own setting.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -57,6 +59,8 @@ class Metrics:
         # Looking a child up by its labels costs more than counting does.
         self._children: dict[tuple[str, str, str, str], Counter] = {}
         self.registry.register(_StateCollector(readiness))
+        self.registry.register(FlavorCollector(readiness.policies, readiness.source))
+        self._queues = QueuePage(readiness.policies, readiness.source)
         ProcessCollector(registry=self.registry)
 
     def request(self, stage: Stage, operation: str, kind: str, verdict: str, seconds: float) -> None:
@@ -77,7 +81,9 @@ class Metrics:
     def page(self, accept: str = "") -> tuple[bytes, str]:
         """The metrics and their content type, in the format that an Accept header asks for."""
         encode, content_type = choose_encoder(accept)
-        return encode(self.registry), content_type
+        page = encode(self.registry)
+        end = _END if page.endswith(_END) else b""
+        return page.removesuffix(end) + self._queues.text() + end, content_type
 
 
 class _StateCollector(Collector):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -18,6 +19,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from webhook import __version__
+from webhook.capacity.balance import balance_of
+from webhook.capacity.volcano import volcano_of
+from webhook.engine.policy import Policy
 from webhook.policy import PolicyError, PolicyFile
 from webhook.rules import RULES
 from webhook.scope import webhook_configurations
@@ -25,6 +29,7 @@ from webhook.server.address import CannotListen, UnknownHost, listen_on, shown
 from webhook.server.app import app
 from webhook.server.certificates import CertificateError, Certificates
 from webhook.server.connection import Connection
+from webhook.server.drift import DriftWatch
 from webhook.server.log import log_to
 from webhook.server.readiness import Readiness
 from webhook.sources.source import Source, SourceError
@@ -40,6 +45,8 @@ _RELOAD_SECONDS = 1.0
 _SOURCE_STOP_SECONDS = 1.0
 
 RENDER_AGAIN = "policy changes what the API server must send: render and apply the webhook configurations again"
+START_AGAIN = "policy asks to discount pods outside of any queue, which are watched from the start only: start it again"
+NOT_DISCOUNTED = "policy asks to discount pods outside of any queue, which are not known, so nothing is discounted"
 
 log = logging.getLogger("floorkeeper.serve")
 
@@ -54,11 +61,15 @@ class CannotServe(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the command line says. `source` makes the source of facts; it may raise SourceError."""
+    """What the command line says.
+
+    `source` makes the source of facts, and may raise SourceError. It is given the kinds that the policy needs and the
+    rules do not.
+    """
 
     host: str
     port: int
-    source: Callable[[], Source]
+    source: Callable[[frozenset[str]], Source]
     source_name: str
     policy: Path | None = None
     certificate: Path | None = None
@@ -92,8 +103,9 @@ async def _serve(settings: Settings) -> None:
     with _start(CannotListen, 1), _start(UnknownHost, 2):
         sockets = listen_on(settings.host, settings.port)
     with _start(SourceError, 1):
-        source = settings.source()
+        source = settings.source(_kinds_beyond_rules(policies.policy))
         await source.start()
+    _prime(source, policies.policy)
     readiness = Readiness(policies, source, certificates)
     try:
         await _Process(settings, readiness, policies, certificates, sockets).run()
@@ -102,6 +114,16 @@ async def _serve(settings: Settings) -> None:
             async with asyncio.timeout(_SOURCE_STOP_SECONDS):
                 await source.stop()
         log.info("stopped")
+
+
+def _kinds_beyond_rules(policy: Policy) -> frozenset[str]:
+    return frozenset({"UnqueuedPod"}) if policy.capacity.discount_unqueued else frozenset()
+
+
+def _prime(source: Source, policy: Policy) -> None:
+    """Has the sums of floors and hardware follow the facts, so that no decision waits until they are made."""
+    balance_of(source.snapshot, policy.capacity, policy.accelerators)
+    volcano_of(source.snapshot, policy.capacity, policy.accelerators)
 
 
 @contextlib.contextmanager
@@ -138,7 +160,9 @@ class _Process:
         self._rendered = webhook_configurations(policies.policy)
         """What is registered, as far as we know: rendered from the policy at the start."""
 
+        self._render_again = False
         self._was_ready: bool | None = None
+        self._frozen = False
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -146,13 +170,14 @@ class _Process:
             loop.add_signal_handler(number, self._signalled, number)
         server = _Server(server_config(app(RULES, self._readiness), self._certificates), self._tell_start)
         serving = asyncio.create_task(server.serve(self._sockets))
-        reloading = asyncio.create_task(self._reload())
+        watch = DriftWatch(self._policies, self._readiness.source)
+        background = [asyncio.create_task(self._reload()), asyncio.create_task(watch.run())]
         signalled = asyncio.create_task(self._signals.get())
         await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
         if signalled.done():
             await self._drain(signalled.result(), serving)
         server.should_exit = True
-        for task in (reloading, signalled):
+        for task in (*background, signalled):
             task.cancel()
         await serving
 
@@ -195,10 +220,12 @@ class _Process:
                 error = self._policies.error
                 if await asyncio.to_thread(self._policies.refresh):
                     log.info("policy reloaded", extra={"fields": {"generation": self._policies.generation}})
+                    _prime(self._readiness.source, self._policies.policy)
                     self._tell_notes()
-                    self._tell_scope()
+                    self._render_again = webhook_configurations(self._policies.policy) != self._rendered
                 elif self._policies.error != error:
                     self._tell_policy_error()
+                self._tell_policy_note()
                 self._tell_readiness()
             except Exception:
                 log.exception("reloading failed")
@@ -221,11 +248,21 @@ class _Process:
         else:
             log.info("policy file is whole again, and as before", extra={"fields": fields})
 
-    def _tell_scope(self) -> None:
-        changed = webhook_configurations(self._policies.policy) != self._rendered
-        self._readiness.policy_note = RENDER_AGAIN if changed else ""
-        if changed:
-            log.warning(RENDER_AGAIN)
+    def _tell_policy_note(self) -> None:
+        """What an admin has to do about the policy, said once in the log and for as long as it lasts in /readyz."""
+        before, notes = self._readiness.policy_note, []
+        if self._render_again:
+            notes.append(RENDER_AGAIN)
+        if self._policies.policy.capacity.discount_unqueued:
+            state = self._readiness.source.states().get("UnqueuedPod")
+            if state is None:
+                notes.append(START_AGAIN)
+            elif not state.known and not state.required:
+                notes.append(NOT_DISCOUNTED)
+        self._readiness.policy_note = "; ".join(notes)
+        for note in notes:
+            if note not in before:
+                log.warning(note)
 
     def _tell_readiness(self) -> None:
         reasons = self._readiness.reasons()
@@ -234,6 +271,12 @@ class _Process:
             # At the start, to wait for facts is as it should be.
             level = logging.WARNING if was_ready and reasons else logging.INFO
             log.log(level, "not ready" if reasons else "ready", extra={"fields": {"reasons": reasons}})
+        if not reasons and not self._frozen:
+            # The facts of a large cluster are millions of objects that stay. Left to the collector, each of its full
+            # rounds would look at all of them, and the event or decision that happens to set it off would wait.
+            gc.collect()
+            gc.freeze()
+            self._frozen = True
 
     def _tell_notes(self) -> None:
         for note in self._policies.notes(datetime.now(UTC).date()):
