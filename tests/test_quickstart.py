@@ -272,7 +272,7 @@ class TestRun:
             name = f"{example.value['kind']}/{example.value['metadata']['name']}"
             start = f"{example.announced} ── {example.path.relative_to(ROOT)} ─"
             assert re.search(f"^{re.escape(start)}─*\n{re.escape(name)}\n", run.output, re.MULTILINE)
-        assert "10 examples: 2 patched, 1 allowed, 7 denied; all as their files announce." in run.output
+        assert "11 examples: 2 patched, 1 allowed, 8 denied; all as their files announce." in run.output
 
     def test_it_is_readable(self, run: Run) -> None:
         assert max(map(len, run.output.splitlines())) <= 100
@@ -281,7 +281,7 @@ class TestRun:
     def test_a_changed_policy_shows_at_once(self, run: Run) -> None:
         assert re.fullmatch(
             r"""
-policy read again: 1 of 10 verdicts changed
+policy read again: 1 of 11 verdicts changed
   examples/workloads/04-limit-only\.yaml: was denied, is patched
 
 policy refused, the last good one stays in force:
@@ -392,7 +392,7 @@ class TestChangedExamples:
         result = self.run(folder)
         assert result.returncode == 1
         assert result.stdout.endswith(
-            "10 examples: 2 patched, 1 allowed, 7 denied; not all as their files announce.\n"
+            "11 examples: 2 patched, 1 allowed, 8 denied; not all as their files announce.\n"
             "examples/workloads/01-model-a.yaml announces denied, and was patched\n"
         )
 
@@ -408,10 +408,10 @@ class TestChangedExamples:
         )
 
     def test_broken_example(self, folder: Path) -> None:
-        (folder / quickstart.WORKLOADS / "11-new.yaml").write_text("kind: Pod\n")
+        (folder / quickstart.WORKLOADS / "12-new.yaml").write_text("kind: Pod\n")
         result = self.run(folder)
         assert result.returncode == 1
-        assert result.stderr.startswith("scripts/run: examples/workloads/11-new.yaml: must begin with")
+        assert result.stderr.startswith("scripts/run: examples/workloads/12-new.yaml: must begin with")
 
 
 class TestTerminal:
@@ -477,7 +477,7 @@ class TestScript:
             [link, "--once", "--port", "0"], cwd="/", capture_output=True, encoding="utf-8", timeout=600, check=False
         )
         assert result.returncode == 0, result.stderr
-        assert "10 examples: 2 patched" in result.stdout
+        assert "11 examples: 2 patched" in result.stdout
 
 
 @pytest.fixture(scope="module")

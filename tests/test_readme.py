@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scripts.quickstart.readme import README, ROOT, parts, parts_of, run_quickstart, with_parts
-from webhook.engine.policy import Policy
+from webhook.engine.policy import Capacity, Policy
 from webhook.engine.verdict import Severity
 from webhook.policy import parse_policy, policy_schema, read_policy
 from webhook.rules import RULES
@@ -45,12 +45,14 @@ def test_policy_shows_the_defaults() -> None:
     assert shown.queues
     assert shown.rules
     assert shown.exemptions
-    assert replace(shown, queues=(), rules={}, exemptions=()) == Policy()
+    assert replace(shown, queues=(), rules={}, exemptions=(), capacity=Capacity()) == Policy()
+    assert shown.capacity.grace_seconds == Capacity().grace_seconds
+    assert shown.capacity.discount_unqueued is Capacity().discount_unqueued
     assert set(shown.rules) <= {rule.id for rule in RULES}
     assert shown.queues == read_policy(ROOT / "examples" / "policy.yaml").queues, "whoever copies them has examples"
     keys = re.findall(r"^# (Default|Example; empty by default)\. .*\n(?:#.*\n)*(\w+):", match[1], re.MULTILINE)
-    assert {key for _, key in keys} == set(policy_schema()["properties"]) - {"apiVersion", "kind", "capacity"}
-    assert {key for word, key in keys if word != "Default"} == {"queues", "rules", "exemptions"}
+    assert {key for _, key in keys} == set(policy_schema()["properties"]) - {"apiVersion", "kind"}
+    assert {key for word, key in keys if word != "Default"} == {"queues", "rules", "exemptions", "capacity"}
 
 
 def test_links_lead_somewhere() -> None:

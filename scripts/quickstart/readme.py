@@ -23,7 +23,7 @@ from webhook.rules import RULES
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 
-SHOWN = ("01-model-a.yaml", "03-gateway.yaml", "04-limit-only.yaml", "06-resource-quota.yaml")
+SHOWN = ("01-model-a.yaml", "03-gateway.yaml", "04-limit-only.yaml", "06-resource-quota.yaml", "11-third-queue.yaml")
 """The examples whose outcomes the README shows; of the others it names the verdict."""
 
 _PART = re.compile(r"<!-- generated: (?P<name>[a-z-]+) -->\n(?P<text>.*?)<!-- end: (?P=name) -->", re.DOTALL)
