@@ -1,7 +1,9 @@
-"""What the arithmetic of floors costs: `python -m benchmarks.floors`.
+"""What a decision costs, and a heartbeat: `python -m benchmarks.floors`.
 
-1,000 ClusterQueues, 50 Cohorts on three levels and 40 flavors, ten of which share nodes, on 500 nodes and on 5,000.
-Prints the median and p99 of time on the processor and on the clock; it is no test, and fails on nothing.
+1,000 ClusterQueues, 50 Cohorts on three levels, 40 flavors of which ten share nodes, and 20,000 GPU workloads, on 500
+nodes and on 5,000. No network: objects come decoded, as from a review or a watch.
+Times are on the processor, since the clock also counts what other processes take: p50 and mean are the median of the
+runs, p99 is the best run's. It is no test, and fails on nothing.
 """
 
 from __future__ import annotations
@@ -11,215 +13,252 @@ import gc
 import random
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
+from benchmarks.figures import MICRO, MILLI, UNITS, Figure, Run, machine, show_table, timed
+from benchmarks.fleet import (
+    FLAVORS,
+    GPU,
+    SHARING,
+    Fleet,
+    Object,
+    cluster_queue,
+    deployment,
+    flavor,
+    flavors_of,
+    node,
+    ready,
+)
 from webhook.capacity.balance import Balance, balance_of
-from webhook.capacity.comparison import Comparison, compare
-from webhook.engine.policy import Capacity, Policy
-from webhook.kube.facts import PROJECTIONS, Fact
-from webhook.kube.quota_facts import ClusterQueueFact, project_cluster_queue
+from webhook.capacity.comparison import compare
+from webhook.capacity.view import Change
+from webhook.engine.evaluate import judge
+from webhook.engine.policy import Policy
+from webhook.engine.rule import Rule, Stage
+from webhook.engine.subject import Subject
+from webhook.engine.verdict import Verdict
+from webhook.kube.facts import PROJECTIONS, SEEN_AS, Fact
+from webhook.kube.kinds import CLUSTER_QUEUE, DEPLOYMENT, RESOURCE_FLAVOR, Kind
 from webhook.kube.snapshot import Snapshot
+from webhook.rules import RULES, floors_exceed_capacity
+from webhook.sources.kueue_configuration import with_configuration
 
-Object = dict[str, Any]
-KUEUE = "kueue.x-k8s.io/v1beta2"
-GPU = "nvidia.com/gpu"
-FLAVORS, SHARING, COHORTS, QUEUES, LABELS = 40, 10, 50, 1000, 45
-"""The first SHARING flavors name a zone or a model that others name too; each of the rest has a pool of its own."""
-
-
-def node(number: int) -> Object:
-    pool = number % (FLAVORS - SHARING + 5)
-    labels = {f"feature.node.kubernetes.io/cpu-cpuid.F{index}": "true" for index in range(LABELS - 5)}
-    labels |= {
-        "kubernetes.io/hostname": f"node-{number}",
-        "kubernetes.io/os": "linux",
-        "pool": f"pool-{pool}",
-        "model": f"model-{pool % 5}" if pool < 5 else "none",
-        "zone": f"zone-{number % 3}" if pool < 5 else "none",
-    }
-    amounts = {"cpu": "96", "memory": "1056270436Ki", "pods": "110", "ephemeral-storage": "937Gi", GPU: "8"}
-    conditions = [{"type": each, "status": "False"} for each in ("MemoryPressure", "DiskPressure", "PIDPressure")]
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": f"node-{number}", "labels": labels},
-        "spec": {"taints": [{"key": GPU, "value": "true", "effect": "NoSchedule"}]},
-        "status": {
-            "capacity": amounts,
-            "allocatable": dict(amounts),
-            "conditions": [
-                *conditions,
-                {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-29T10:00:00Z"},
-            ],
-            "images": [{"names": [f"registry.example/image-{index}"], "sizeBytes": 1 << 30} for index in range(50)],
-        },
-    }
+Calls = Iterable[Callable[[], object]]
+TODAY = date(2026, 11, 29)
+POLICY = Policy()
+RAISES = (1, 2, 50, 500, 5000)
+"""By how many GPUs a floor is raised: from what always fits to what never does."""
 
 
-def flavor(number: int) -> Object:
-    """Models 0 to 4, zones 0 to 2, both together, and then one pool each."""
-    if number < 5:
-        labels = {"model": f"model-{number}"}
-    elif number < 8:
-        labels = {"zone": f"zone-{number - 5}"}
-    elif number < SHARING:
-        labels = {"model": "model-0", "zone": f"zone-{number - 8}"}
-    else:
-        labels = {"pool": f"pool-{number - SHARING + 5}"}
-    return {
-        "apiVersion": KUEUE,
-        "kind": "ResourceFlavor",
-        "metadata": {"name": f"flavor-{number}"},
-        "spec": {"nodeLabels": labels},
-    }
+def decoded(value: Object) -> Any:
+    """As it comes from the network: no two objects share a string."""
+    return orjson.loads(orjson.dumps(value))
 
 
-def quotas(amounts: dict[str, int]) -> list[Object]:
-    return [
-        {
-            "coveredResources": ["cpu", "memory", GPU],
-            "flavors": [
-                {
-                    "name": name,
-                    "resources": [
-                        {"name": "cpu", "nominalQuota": "100"},
-                        {"name": "memory", "nominalQuota": "100Gi"},
-                        {"name": GPU, "nominalQuota": amount},
-                    ],
-                }
-                for name, amount in amounts.items()
-            ],
-        }
-    ]
+def fact(kind: str, value: Object) -> Fact | None:
+    return PROJECTIONS[kind](with_configuration(decoded(value)))
 
 
-def cohort(number: int) -> Object:
-    """One root, seven below it, the others below those."""
-    parent = "" if number == 0 else "cohort-0" if number < 8 else f"cohort-{1 + number % 7}"
-    return {
-        "apiVersion": KUEUE,
-        "kind": "Cohort",
-        "metadata": {"name": f"cohort-{number}"},
-        "spec": {"parentName": parent, "resourceGroups": quotas({f"flavor-{number % FLAVORS}": 1})},
-    }
-
-
-def queue(number: int, amount: int) -> Object:
-    names = (f"flavor-{number % FLAVORS}", f"flavor-{(number * 7 + 3) % FLAVORS}")
-    return {
-        "apiVersion": KUEUE,
-        "kind": "ClusterQueue",
-        "metadata": {"name": f"queue-{number}"},
-        "spec": {"cohortName": f"cohort-{8 + number % 42}", "resourceGroups": quotas(dict.fromkeys(names, amount))},
-    }
-
-
-def guaranteed(nodes: int) -> int:
-    """A floor of each queue, so that the flavors which share nodes claim all but a few of their GPUs."""
-    pools = FLAVORS - SHARING + 5
-    return nodes * 8 * 5 * 98 // 100 // pools // (2 * QUEUES * SHARING // FLAVORS)
-
-
-def filled(nodes: int) -> tuple[Snapshot, Balance]:
+def filled(fleet: Fleet) -> Snapshot:
+    """All kinds are known; those that the fleet has nothing of are empty."""
+    facts: dict[str, list[Fact]] = {kind: [] for kind in PROJECTIONS}
+    for kind, values in fleet.objects().items():
+        for value in values if kind in PROJECTIONS else ():
+            for seen_as in SEEN_AS.get(kind, (kind,)):
+                found = fact(seen_as, value)
+                if found is not None:
+                    facts[seen_as].append(found)
     snapshot = Snapshot()
-    objects: dict[str, Iterator[Object]] = {
-        "Node": map(node, range(nodes)),
-        "ResourceFlavor": map(flavor, range(FLAVORS)),
-        "Cohort": map(cohort, range(COHORTS)),
-        "ClusterQueue": (queue(number, guaranteed(nodes)) for number in range(QUEUES)),
-        "AdmissionCheck": iter(()),
-    }
-    for kind, values in objects.items():
-        snapshot.replace(kind, [fact for fact in map(as_fact, values) if fact is not None])
-    return snapshot, balance_of(snapshot, Capacity(), Policy().accelerators)
+    for kind, all_facts in facts.items():
+        snapshot.replace(kind, all_facts)
+    return snapshot
 
 
-def as_fact(value: Object) -> Fact | None:
-    return PROJECTIONS[value["kind"]](orjson.loads(orjson.dumps(value)))
+@dataclass(frozen=True)
+class State:
+    """One cluster, and what is asked of it."""
+
+    fleet: Fleet
+    snapshot: Snapshot
+    balance: Balance
+    queues: tuple[int, ...]
+    """The number of a ClusterQueue for each round, the same ones in every run."""
+
+    memory: float
+    """Bytes of all facts and sums."""
+
+    collection: float
+    """Seconds of a full garbage collection."""
+
+    @classmethod
+    def of(cls, fleet: Fleet, rounds: int) -> State:
+        gc.freeze()
+        tracemalloc.start()
+        snapshot = filled(fleet)
+        balance = balance_of(snapshot, POLICY.capacity, POLICY.accelerators)
+        memory = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        began = time.perf_counter()
+        gc.collect()
+        collection = time.perf_counter() - began
+        rng = random.Random(0)
+        queues = tuple(rng.randrange(fleet.queues) for _ in range(rounds))
+        return cls(fleet, snapshot, balance, queues, memory, collection)
+
+    def review(self, kind: Kind, value: Object, old: Object | None = None) -> Callable[..., Verdict]:
+        """A call that judges one review, as the server does."""
+        namespace, fresh = value["metadata"].get("namespace", ""), decoded(value)
+        before = None if old is None else decoded(old)
+
+        def judged(
+            rules: Sequence[Rule] = RULES, snapshot: Snapshot = self.snapshot, stage: Stage = Stage.VALIDATE
+        ) -> Verdict:
+            subject = Subject(kind, namespace, fresh, POLICY.accelerators, before)
+            return judge(rules, stage, subject, snapshot, POLICY, TODAY)
+
+        return judged
+
+    def writes(self) -> Iterator[tuple[int, Object, Object]]:
+        """The number of a ClusterQueue, the queue, and the queue with higher floors."""
+        floor = self.fleet.floor
+        for index, number in enumerate(self.queues):
+            yield number, cluster_queue(number, floor), cluster_queue(number, floor + RAISES[index % len(RAISES)])
+
+    # What is measured
+
+    def raises(self) -> Iterator[Callable[..., Verdict]]:
+        return (self.review(CLUSTER_QUEUE, after, before) for _, before, after in self.writes())
+
+    def raises_by_one_rule(self) -> Iterator[Callable[..., Verdict]]:
+        return (partial(call, (floors_exceed_capacity.RULE,)) for call in self.raises())
+
+    def shared_raises(self) -> Calls:
+        sharing = {f"flavor-{number}" for number in range(SHARING)}
+        for number, call in zip(self.queues, self.raises_by_one_rule(), strict=True):
+            if sharing.intersection(flavors_of(number)):
+                yield call
+
+    def denied_raises(self) -> Calls:
+        return (call for call in self.raises_by_one_rule() if call().denials)
+
+    def live_raises(self) -> Calls:
+        """Against all queues as they were just read again, of which one differs from what is watched."""
+        objects = [cluster_queue(number, self.fleet.floor) for number in range(self.fleet.queues - 1)]
+        objects.append(cluster_queue(self.fleet.queues - 1, 1))
+        live = {"ClusterQueue": [cast(Fact, fact("ClusterQueue", value)) for value in objects]}
+        for call in self.raises_by_one_rule():
+            yield lambda call=call: call(snapshot=self.snapshot.overlaid(live, ()))  # type: ignore[misc]
+
+    def live_reads(self) -> Calls:
+        """A list of all queues, from its bytes to facts."""
+        page = orjson.dumps([cluster_queue(number, self.fleet.floor) for number in range(self.fleet.queues)])
+        for _ in range(max(1, len(self.queues) // 50)):
+            yield lambda: list(map(PROJECTIONS["ClusterQueue"], orjson.loads(page)))
+
+    def comparisons(self) -> Calls:
+        for number, *objects in self.writes():
+            before, after = (cast(Change, fact("ClusterQueue", value)) for value in objects)
+            yield partial(self._compared, f"queue-{number}", before, after)
+
+    def _compared(self, name: str, before: Change, after: Change) -> object:
+        old = self.balance.with_change("ClusterQueue", name, before)
+        return compare(old, self.balance.with_change("ClusterQueue", name, after))
+
+    def relabelled(self) -> Calls:
+        for index in range(len(self.queues)):
+            before = flavor(index % FLAVORS)
+            yield self.review(RESOURCE_FLAVOR, {**before, "spec": flavor((index + 1) % FLAVORS)["spec"]}, before)
+
+    def workloads(self, stage: Stage) -> Calls:
+        for number in self.queues:
+            yield partial(self.review(DEPLOYMENT, deployment(number, self.fleet.queues)), stage=stage)
+
+    def potentials(self) -> Calls:
+        for number in self.queues:
+            yield partial(self.balance.potential, f"queue-{number}", flavors_of(number)[0], GPU)
+
+    def potentials_after_writes(self) -> Calls:
+        for number, before, after in self.writes():
+            self.snapshot.put("ClusterQueue", cast(Fact, fact("ClusterQueue", after)))
+            yield partial(self.balance.potential, f"queue-{number}", flavors_of(number)[0], GPU)
+            self.snapshot.put("ClusterQueue", cast(Fact, fact("ClusterQueue", before)))
+
+    def heartbeats(self, conditions: Sequence[bool]) -> Calls:
+        """Events as a watch brings them: just decoded, about nodes that nothing has touched for a while."""
+        rng = random.Random(0)
+        for _ in self.queues:
+            value = node(rng.randrange(self.fleet.nodes))
+            for holds in conditions:
+                value["status"]["conditions"][-1] = ready(holds, "2026-11-29T10:05:00Z")
+                yield partial(self._event, decoded(value))
+
+    def _event(self, value: Object) -> bool:
+        return self.snapshot.put("Node", cast(Fact, PROJECTIONS["Node"](value)))
 
 
-def cluster_queue(number: int, amount: int) -> ClusterQueueFact:
-    return project_cluster_queue(orjson.loads(orjson.dumps(queue(number, amount))))
+MEASURED: tuple[tuple[str, float, Callable[[State], Calls]], ...] = (
+    ("ClusterQueue, floor raised: all rules", MILLI, State.raises),
+    ("  floors-exceed-capacity alone", MILLI, State.raises_by_one_rule),
+    ("    in flavors that share nodes", MILLI, State.shared_raises),
+    ("    denied", MILLI, State.denied_raises),
+    ("    the arithmetic of it", MILLI, State.comparisons),
+    ("    against a live read of all queues", MILLI, State.live_raises),
+    ("  that live read: JSON to facts", MILLI, State.live_reads),
+    ("ResourceFlavor, other nodes: all rules", MILLI, State.relabelled),
+    ("Deployment, created: /mutate", MILLI, partial(State.workloads, stage=Stage.MUTATE)),
+    ("Deployment, created: /validate", MILLI, partial(State.workloads, stage=Stage.VALIDATE)),
+    ("what a queue can ever get", MICRO, State.potentials),
+    ("  after a write of its quota", MICRO, State.potentials_after_writes),
+    ("heartbeat that changes nothing", MICRO, partial(State.heartbeats, conditions=(True,))),
+    ("node not Ready, and Ready again", MICRO, partial(State.heartbeats, conditions=(False, True))),
+)
 
 
-def report(what: str, nodes: int, calls: Iterable[Callable[[], object]], unit: str) -> None:
-    """Time on the processor and on the clock, without what it takes to come by the next call."""
-    cpu, wall = [], []
-    gc.collect()
-    for call in calls:
-        began, ran = time.perf_counter(), time.thread_time()
-        call()
-        cpu.append(time.thread_time() - ran)
-        wall.append(time.perf_counter() - began)
-    print(f"{nodes:6,d} nodes  {what:56s} {_quantiles(cpu, unit)}   clock: {_quantiles(wall, unit)}")
+def measure(fleets: Sequence[Fleet], rounds: int, runs: int) -> None:
+    states = [State.of(fleet, rounds) for fleet in fleets]
+    for state in states:
+        denied = sum(bool(call().denials) for call in state.raises())
+        print(
+            f"{state.fleet.nodes:,} nodes: facts and sums take {state.memory / 2**20:.1f} MiB, a full garbage "
+            f"collection {state.collection * MILLI:.0f} ms; {denied:,} of {rounds:,} raises are denied"
+        )
+    rows = []
+    for what, unit, calls in MEASURED:
+        taken: list[list[Run]] = [[] for _ in states]
+        for _ in range(runs):
+            # In turn, so that a busy minute of the machine falls on both.
+            for state, found in zip(states, taken, strict=True):
+                found.append(timed(calls(state)))
+        rows.append(_row(what, unit, [Figure.of(found) for found in taken]))
+    sizes = [f"{fleet.nodes:,}:" for fleet in fleets]
+    head = [cell for size in sizes for cell in (f"{size} p50", "mean", "p99", "p99 by clock")]
+    show_table(["nodes", "", *head, "ratio: p50", "p99"], rows)
 
 
-def _quantiles(taken: list[float], unit: str) -> str:
-    ordered = sorted(each * {"ms": 1e3, "µs": 1e6}[unit] for each in taken)
-    return f"p50 {ordered[len(ordered) // 2]:8.2f} {unit} p99 {ordered[len(ordered) * 99 // 100]:8.2f} {unit}"
+def _row(what: str, unit: float, figures: Sequence[Figure]) -> list[str]:
+    """The ratio is of the last size to the first."""
+    cells = [f"{each * unit:.2f}" for of in figures for each in (of.p50, of.mean, of.p99, of.clock_p99)]
+    first, last = figures[0], figures[-1]
+    return [what, UNITS[unit], *cells, f"{last.p50 / first.p50:.2f}", f"{last.p99 / first.p99:.2f}"]
 
 
-def measure(nodes: int, rounds: int) -> None:
-    tracemalloc.start()
-    snapshot, balance = filled(nodes)
-    held = tracemalloc.get_traced_memory()[0] / 2**20
-    tracemalloc.stop()
-    print(f"{nodes:6,d} nodes  all facts and sums: {held:.1f} MiB")
-    rng = random.Random(0)  # the same order in every run
-    numbers = [rng.randrange(QUEUES) for _ in range(rounds)]
-    floor = guaranteed(nodes)
-    raises = (1, 2, 50, 500, 5000)
-    pairs = [(cluster_queue(n, floor), cluster_queue(n, floor + rng.choice(raises))) for n in numbers]
-
-    def verdict(before: ClusterQueueFact, after: ClusterQueueFact) -> Callable[[], tuple[Comparison, ...]]:
-        def judge() -> tuple[Comparison, ...]:
-            old = balance.with_change("ClusterQueue", before.name, before)
-            return compare(old, balance.with_change("ClusterQueue", after.name, after))
-
-        return judge
-
-    calls = [verdict(before, after) for before, after in pairs]
-    sharing = {f"flavor-{number}" for number in range(SHARING)}
-    report("verdict on a ClusterQueue, any flavors", nodes, calls, "ms")
-    shared = [call for call, (_, fact) in zip(calls, pairs, strict=True) if {key[0] for key in fact.nominal} & sharing]
-    report("  of these, those in flavors that share nodes", nodes, shared, "ms")
-    worse = [call for call in shared if any(found.worse for found in call())]
-    report("  of these, those that are denied", nodes, worse, "ms")
-
-    def relabel(number: int) -> Callable[[], object]:
-        fact = as_fact({**flavor(number), "spec": flavor((number + 1) % FLAVORS)["spec"]})
-        return lambda: compare(balance.now, balance.with_change("ResourceFlavor", f"flavor-{number}", fact))  # type: ignore[arg-type]
-
-    report("verdict on a ResourceFlavor", nodes, [relabel(n % FLAVORS) for n in range(rounds)], "ms")
-
-    project = PROJECTIONS["Node"]
-
-    def heartbeats(*ready: str) -> Iterator[Callable[[], object]]:
-        """Events as a watch brings them: just parsed, about nodes that nothing has touched for a while."""
-        for _ in range(rounds):
-            value = node(rng.randrange(nodes))
-            for each in ready:
-                value["status"]["conditions"][-1]["status"] = each
-                parsed = orjson.loads(orjson.dumps(value))
-                yield lambda parsed=parsed: snapshot.put("Node", project(parsed))  # type: ignore[arg-type, misc]
-
-    report("heartbeat that changes nothing (projection, comparison)", nodes, heartbeats("True"), "µs")
-    report("heartbeat that makes a node not Ready, and Ready again", nodes, heartbeats("False", "True"), "µs")
-    asked = [(f"queue-{n}", f"flavor-{n % FLAVORS}") for n in numbers]
-    potentials = [partial(balance.potential, *each, GPU) for each in asked]
-    report("what a queue can ever get", nodes, potentials, "µs")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=2000)
-    rounds = parser.parse_args().rounds
-    for nodes in (500, 5000):
-        measure(nodes, rounds)
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.floors", description=(__doc__ or "").partition("\n")[0])
+    size = Fleet()
+    parser.add_argument("--nodes", type=int, nargs="+", default=[500, size.nodes], help="default: 500 5000")
+    parser.add_argument("--queues", type=int, default=size.queues, help="ClusterQueues; default: %(default)s")
+    parser.add_argument("--workloads", type=int, default=size.workloads, help="Deployments; default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=1000, help="calls of one run; default: %(default)s")
+    parser.add_argument("--runs", type=int, default=5, help="default: %(default)s")
+    given = parser.parse_args(words)
+    print(machine())
+    measure([Fleet(nodes, given.queues, given.workloads) for nodes in given.nodes], given.rounds, given.runs)
 
 
 if __name__ == "__main__":
