@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain, combinations, islice
 from typing import cast
 
 from webhook.capacity.balance import Balance
@@ -14,6 +15,7 @@ from webhook.kube.snapshot import Snapshot
 from webhook.kube.volcano_facts import VolcanoQueueFact
 
 Written = Change | VolcanoQueueFact
+_MOST_STATES = 64
 
 
 def views_of(balance: Balance, snapshot: Snapshot, kind: str, name: str) -> tuple[View, ...]:
@@ -21,16 +23,15 @@ def views_of(balance: Balance, snapshot: Snapshot, kind: str, name: str) -> tupl
 
     What is reserved for another write of the same object is left out: of two writes of one object that start from the
     same version only one is stored, and the other one is judged again. A floor that is reserved and then not written
-    leaves more room than was thought. The nodes of a flavor may be needed as they are and as they will be, so a flavor
-    that is about to be written makes two states.
+    leaves more room than was thought. The nodes of a flavor may be needed as they are and as they will be, so each
+    flavor that is about to be written makes twice as many states; of more than six at once, not all are looked at.
     """
     changes = [(of, each, cast(Change, fact)) for of, each, fact in snapshot.differences if of in balance.kinds]
     others = [each for each in snapshot.reserved if (each.kind, each.name) != (kind, name)]
     floors = [each for each in others if each.labels is None]
-    found = [_changed(balance, changes, floors)]
-    if len(floors) < len(others):
-        found.append(_changed(balance, changes, others))
-    return tuple(found)
+    flavors = [each for each in others if each.labels is not None]
+    written = chain.from_iterable(combinations(flavors, count) for count in range(len(flavors) + 1))
+    return tuple(_changed(balance, changes, (*floors, *those)) for those in islice(written, _MOST_STATES))
 
 
 def _changed(balance: Balance, changes: list[tuple[str, str, Change]], reserved: Iterable[Reservation]) -> View:

@@ -12,7 +12,7 @@ from webhook.capacity.pending import views_of
 from webhook.capacity.settings import Settings
 from webhook.capacity.view import NO_NODE, Change
 from webhook.kube.accelerators import Accelerators
-from webhook.kube.facts import PROJECTIONS
+from webhook.kube.facts import Fact
 from webhook.kube.objects import Object, Path, mapping, sequence
 from webhook.kube.quota_facts import FlavorResource
 from webhook.kube.snapshot import FactsMissing, Snapshot
@@ -33,6 +33,11 @@ class QuotaWrite:
     def raised(self) -> dict[FlavorResource, int]:
         """The floors that it raises, with their amounts after it."""
         return self.balance.raised(self.kind, self.before, self.after)
+
+    @cached_property
+    def lowered(self) -> bool:
+        """Whether some floor is less after it."""
+        return bool(self.balance.raised(self.kind, self.after, self.before))
 
     @cached_property
     def comparisons(self) -> tuple[tuple[Comparison, ...], ...]:
@@ -70,19 +75,16 @@ class QuotaWrite:
 def quota_write(
     kind: str,
     name: str,
-    old: Object | None,
-    value: Object,
+    before: Fact | None,
+    after: Fact | None,
     snapshot: Snapshot,
     settings: Settings,
     accelerators: Accelerators,
 ) -> QuotaWrite:
-    """The write that makes `value` of `old`. Raises FactsMissing if a kind that decides is not known."""
+    """The write that makes one fact of another. Raises FactsMissing if a kind that decides is not known."""
     snapshot.require(KINDS)
-    project = PROJECTIONS[kind]
-    before = None if old is None else cast(Change, project(old))
-    return QuotaWrite(
-        kind, name, before, cast(Change, project(value)), balance_of(snapshot, settings, accelerators), snapshot
-    )
+    balance = balance_of(snapshot, settings, accelerators)
+    return QuotaWrite(kind, name, cast(Change, before), cast(Change, after), balance, snapshot)
 
 
 def quota_path(value: Object, flavor: str, resource: str) -> Path:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from webhook.kube.accelerators import Accelerators
+from webhook.kube.facts import PROJECTIONS, Fact
 from webhook.kube.kinds import Kind, Owner, controller
 from webhook.kube.names import QUEUE_LABEL
 from webhook.kube.objects import Object, deleting, label, metadata, string
@@ -35,6 +36,11 @@ class Subject:
         own = string(metadata(self.value).get("name"))
         prefix = string(metadata(self.value).get("generateName"))
         return own or (f"{prefix}*" if prefix else "*")
+
+    @cached_property
+    def fact(self) -> Fact | None:
+        """The object as a source would keep it, for kinds of PROJECTIONS."""
+        return PROJECTIONS[self.kind.kind](self.value)
 
     @cached_property
     def templates(self) -> tuple[PodTemplate, ...]:

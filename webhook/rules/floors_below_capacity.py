@@ -22,12 +22,13 @@ from webhook.kube.snapshot import Snapshot
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
-    if subject.old is None:
+    if subject.before is None:
         return
+    before = subject.before.fact
     write = quota_write(
-        subject.kind.kind, subject.name, subject.old, subject.value, snapshot, policy.capacity, policy.accelerators
+        subject.kind.kind, subject.name, before, subject.fact, snapshot, policy.capacity, policy.accelerators
     )
-    for comparison in write.comparisons[0]:
+    for comparison in write.comparisons[0] if write.lowered else ():
         after = comparison.after
         if comparison.lowered and after.unclaimed > 0:
             flavor = after.flavors[0]

@@ -48,8 +48,9 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
         for told in tell(subject.name, subject.old, subject.value, snapshot, policy.capacity, policy.accelerators):
             yield Violation(told.path, told.must, told.actual, told.fix, advice=told.advice)
         return
+    before = subject.before.fact if subject.before is not None else None
     write = quota_write(
-        subject.kind.kind, subject.name, subject.old, subject.value, snapshot, policy.capacity, policy.accelerators
+        subject.kind.kind, subject.name, before, subject.fact, snapshot, policy.capacity, policy.accelerators
     )
     for comparisons in write.comparisons:
         violations = list(_violations(subject, write, comparisons))
@@ -99,7 +100,7 @@ def _place(subject: Subject, write: QuotaWrite, comparison: Comparison) -> tuple
 def _fix(write: QuotaWrite, comparison: Comparison, cut: Cut) -> str:
     """The two ways out: less of this, or less of the others before this."""
     excess = comparison.after.unmet_hardware - comparison.before.unmet_hardware
-    others = [floor for floor in cut.contributions if floor.source != (write.kind, write.name)]
+    others = [floor for floor in cut.contributions if floor.name != write.name or floor.kind != write.kind]
     own = [
         amount
         for (flavor, resource), amount in write.raised.items()

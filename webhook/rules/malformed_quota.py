@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import cast
 
 from webhook.capacity.balance import balance_of
 from webhook.capacity.floors import ELSEWHERE
@@ -30,7 +31,7 @@ from webhook.kube import quantity
 from webhook.kube.accelerators import Accelerators
 from webhook.kube.kinds import CLUSTER_QUEUE, COHORT
 from webhook.kube.objects import Object, Path, at, mapping, sequence, show_path, string
-from webhook.kube.quota_facts import FlavorCheck, amount, counted, project_cluster_queue, project_cohort
+from webhook.kube.quota_facts import ClusterQueueFact, CohortFact, FlavorCheck, amount, counted
 from webhook.kube.snapshot import FactsMissing, Snapshot
 
 _GROUPS: Path = ("spec", "resourceGroups")
@@ -184,8 +185,8 @@ def _not_offered(
 def _settings(subject: Subject) -> tuple[tuple[FlavorCheck, ...], bool]:
     """The AdmissionChecks, and whether there is anybody to borrow from."""
     if subject.kind is COHORT:
-        return (), bool(project_cohort(subject.value).parent)
-    queue = project_cluster_queue(subject.value)
+        return (), bool(cast(CohortFact, subject.fact).parent)
+    queue = cast(ClusterQueueFact, subject.fact)
     return queue.checks, bool(queue.cohort)
 
 

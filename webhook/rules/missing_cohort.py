@@ -9,6 +9,7 @@ Guide: step 4, 'without a cohort the floors cannot be lent or borrowed'.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from webhook.engine.policy import Mode, Policy
 from webhook.engine.rule import Rule, Violation
@@ -16,7 +17,7 @@ from webhook.engine.subject import Subject
 from webhook.kube.accelerators import Accelerators
 from webhook.kube.kinds import CLUSTER_QUEUE
 from webhook.kube.objects import at, string
-from webhook.kube.quota_facts import ClusterQueueFact, project_cluster_queue
+from webhook.kube.quota_facts import ClusterQueueFact
 from webhook.kube.snapshot import Snapshot
 
 
@@ -26,7 +27,7 @@ def has_floor(queue: ClusterQueueFact, accelerators: Accelerators) -> bool:
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
-    queue = project_cluster_queue(subject.value)
+    queue = cast(ClusterQueueFact, subject.fact)
     if queue.cohort or not has_floor(queue, policy.accelerators):
         return
     version = string(subject.value.get("apiVersion")).rpartition("/")[2]

@@ -11,18 +11,19 @@ Guide: Why Contention Settles on the Floors.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from webhook.engine.policy import Mode, Policy
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.kinds import CLUSTER_QUEUE
-from webhook.kube.quota_facts import project_cluster_queue
+from webhook.kube.quota_facts import ClusterQueueFact
 from webhook.kube.snapshot import Snapshot
 from webhook.rules.missing_cohort import has_floor
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
-    queue = project_cluster_queue(subject.value)
+    queue = cast(ClusterQueueFact, subject.fact)
     if not has_floor(queue, policy.accelerators):
         return
     if queue.reclaim_within_cohort != "Any":
