@@ -220,7 +220,7 @@ def matching(snapshot: Snapshot, nodes: list[NodeFact], name: str) -> set[str]:
 def counts_here(snapshot: Snapshot, fact: ClusterQueueFact | CohortFact, flavor: str) -> bool:
     for each in fact.checks if isinstance(fact, ClusterQueueFact) else ():
         found = snapshot.admission_check(each.name)
-        if each.covers(flavor) and (found is None or found.controller != "example.com/x"):
+        if each.covers(flavor) and found is not None and found.controller != "example.com/x":
             return False
     return True
 
@@ -254,26 +254,23 @@ def unmet(snapshot: Snapshot, capacity: Capacity, resource: str) -> tuple[int, i
             for fact in quotas
             if said or counts_here(snapshot, fact, name)
         )
-    worst = []
-    for supply in (hardware, usable):
-        more = {
-            name: max(
-                0,
-                capacity.declared.get(name, {}).get(resource, 0)
-                - sum(supply.get(each, 0) for each in matching(snapshot, nodes, name)),
-            )
-            for name in floors
-        }
-        worst.append(
-            max(
-                sum(floors[name] - more[name] for name in chosen)
-                - sum(
-                    supply.get(each, 0) for each in set().union(*(matching(snapshot, nodes, name) for name in chosen))
-                )
-                for size in range(len(floors) + 1)
-                for chosen in combinations(floors, size)
-            )
+    more = {
+        name: max(
+            0,
+            capacity.declared.get(name, {}).get(resource, 0)
+            - sum(hardware.get(each, 0) for each in matching(snapshot, nodes, name)),
         )
+        for name in floors
+    }
+    worst = [
+        max(
+            sum(floors[name] - more[name] for name in chosen)
+            - sum(supply.get(each, 0) for each in set().union(*(matching(snapshot, nodes, name) for name in chosen)))
+            for size in range(len(floors) + 1)
+            for chosen in combinations(floors, size)
+        )
+        for supply in (hardware, usable)
+    ]
     return worst[0], max(worst)
 
 

@@ -16,8 +16,9 @@ from webhook.kube.snapshot import Snapshot
 from webhook.rules import RULES
 
 ONLY = {rule.id: Mode.OFF for rule in RULES if rule.id != "floors-exceed-capacity"}
-LOWER_THIS = re.compile(r"fix: lower it to (\d+)")
-LOWER_OTHER = re.compile(r'first lower ClusterQueue "(\w+)" to (\d+)')
+LOWER_THIS = re.compile(r"fix: (?:lower it to|leave it at) (\d+)")
+LOWER_OTHER = re.compile(r'ClusterQueue "(\w+)" to (\d+), then repeat')
+LOWER_ONE = re.compile(r"fix: (?:lower it to|leave it at) (\d+)(?: in (\w+))?")
 NODES = [node("n1", 5), node("n2", 5), flavor("f")]
 
 Object = dict[str, Any]
@@ -50,6 +51,32 @@ def test_doing_as_told_is_let_through(a: int, b: int, wanted: int) -> None:
             assert write({"a": a, "b": int(found[2])}, "a", wanted) == ()
 
 
+SHARED = [node("n1", 4, {"x": "1", "y": "1"}), node("n2", 3, {"y": "1"}), flavor("f", x="1"), flavor("g", y="1")]
+FLOORS = st.fixed_dictionaries({"f": st.integers(0, 7), "g": st.integers(0, 7)})
+
+
+def write_shared(floors: dict[str, dict[str, int]], name: str, wanted: dict[str, int]) -> tuple[str, ...]:
+    state = [queue(each, amounts) for each, amounts in floors.items()]
+    old = next(value for value in state if value["metadata"]["name"] == name)
+    return verdict(snapshot_of([*SHARED, *state]), queue(name, wanted), old)
+
+
+@given(a=FLOORS, b=FLOORS, wanted=FLOORS)
+def test_doing_as_told_is_let_through_where_flavors_share_nodes(
+    a: dict[str, int], b: dict[str, int], wanted: dict[str, int]
+) -> None:
+    for line in write_shared({"a": a, "b": b}, "a", wanted):
+        place = re.search(r"flavors\[(\d)\]", line)
+        for found in LOWER_ONE.finditer(line):
+            named = found[2] or list(wanted)[int(place[1]) if place else 0]
+            assert write_shared({"a": a, "b": b}, "a", {**wanted, named: int(found[1])}) == (), line
+        for found in LOWER_OTHER.finditer(line):
+            # The floor that is meant is the largest one of the queue that the message lists.
+            lowered = [{**b, each: int(found[2])} for each in "fg" if b[each] >= int(found[2])]
+            passed = [write_shared({"a": a, "b": each}, "a", wanted) == () for each in lowered]
+            assert any(passed), line
+
+
 def test_a_promise_to_another_write_counts_and_is_named() -> None:
     reserved = Reservation("ClusterQueue", "b", "uid", "12:05:40 UTC", {("f", GPU): 6 * 10**9})
     state = snapshot_of([*NODES, queue("a", {"f": 4}), queue("b", {"f": 4})])
@@ -57,9 +84,9 @@ def test_a_promise_to_another_write_counts_and_is_named() -> None:
     assert verdict(promised, queue("a", {"f": 6}), queue("a", {"f": 4})) == (
         'deny: ClusterQueue "a": spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: must keep the floors '
         'within the hardware, is 6: floors of nvidia.com/gpu in flavor f: ClusterQueue "a" 6 + ClusterQueue "b" 6 '
-        "(reserved until 12:05:40 UTC for a write that is not stored yet) = 12; hardware: 10 on 2 nodes; fix: lower it "
-        'to 4, or try again after 12:05:40 UTC, or first lower ClusterQueue "b" to 4, and write this after it; nodes '
-        "that are yet to come can be declared in the policy (capacity.declared) [floors-exceed-capacity]",
+        "(reserved until 12:05:40 UTC for a write that is not stored yet) = 12; hardware: 10 on 2 nodes; fix: leave it "
+        'at 4, or try again after 12:05:40 UTC, or first lower ClusterQueue "b" to 4, then repeat this write; for '
+        "nodes yet to come, declare the flavor's total, 12, in the policy (capacity.declared) [floors-exceed-capacity]",
     )
     # Its own object's writes are judged one after the other by the API server.
     assert verdict(promised, queue("b", {"f": 5}), queue("b", {"f": 4})) == ()
@@ -81,3 +108,20 @@ def test_what_was_just_read_counts_before_what_the_watch_brought() -> None:
     assert len(verdict(state, raised, queue("a", {"f": 5}))) == 1
     overlaid = state.overlaid({"ClusterQueue": live.cluster_queues()}, [])
     assert verdict(overlaid, raised, queue("a", {"f": 5})) == ()
+
+
+ONE_POOL = [node("n", 3, {"disk": "t", "zone": "x"}), flavor("f", disk="t"), flavor("g", zone="x")]
+
+
+def test_a_floor_that_moves_to_another_flavor_of_the_same_nodes_is_no_raise() -> None:
+    def moved(before: int, after: int) -> tuple[str, ...]:
+        old = queue("z", {"f": before})
+        found = outcome_of(subject_of(queue("z", {"g": after}), Policy(), old), snapshot_of([*ONE_POOL, old]), Policy())
+        return tuple(line for line in found.lines if "floors-" in line)
+
+    assert moved(16, 5) == ()
+    assert moved(5, 5) == ()
+    assert moved(3, 3) == ()
+    assert moved(2, 3) == ()
+    assert "[floors-exceed-capacity]" in moved(3, 4)[0]
+    assert "floors are 2 of 3" in moved(3, 2)[0]

@@ -231,7 +231,7 @@ def test_objects_come_with_their_versions(server: Scripted, store: ClusterStore)
         assert str(caught.value) == "list clusterqueues.kueue.x-k8s.io: its API version is not known yet"
 
     asyncio.run(test())
-    assert server.asked == [("GET", "/apis/kueue.x-k8s.io/v1beta2/cohorts?limit=250", None)]
+    assert server.asked == [("GET", "/apis/kueue.x-k8s.io/v1beta2/cohorts?limit=500", None)]
 
 
 def test_the_namespace_is_that_of_our_pod(tmp_path: Path) -> None:

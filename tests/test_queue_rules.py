@@ -223,11 +223,6 @@ CEILINGS: dict[str, tuple[list[Object], dict[str, str], int | None]] = {
     "not covered": ([queue("c-cq", {"a": 5}, resource=MIG)], {GPU: "1"}, None),
     "one is not covered": ([queue("c-cq", {"a": 5})], {GPU: "1", MIG: "9"}, 5),
     "no groups": ([queue("c-cq", {})], {GPU: "1"}, None),
-    "a circle of Cohorts": (
-        [queue("c-cq", {"a": 5}, cohortName="x"), cohort("x", parentName="y"), cohort("y", parentName="x")],
-        {GPU: "1"},
-        None,
-    ),
     "no ClusterQueue": ([], {GPU: "1"}, None),
     "no accelerator": ([queue("c-cq", {"a": 5})], {"cpu": "1", "example.com/fpga": "1"}, None),
     "an accelerator of 0": ([queue("c-cq", {"a": 5})], {GPU: "0"}, None),
@@ -414,7 +409,7 @@ QUEUE = local_queue("model-c-lq")
 USER = changed(DEPLOYMENT, *LABELS, QUEUE_LABEL, "model-c-lq")
 BY_OBJECT = changed(changed(USER, *LABELS, QUEUE_LABEL, None), "metadata", "labels", {QUEUE_LABEL: "model-c-lq"})
 FIX = (
-    "opt them out (namespace at floorkeeper.io/mode: warn, label to null), scale to 0, or annotate it "
+    "remove their queue label (namespace held at warn), scale them to 0, or annotate it "
     'floorkeeper.io/allow-delete: "true"'
 )
 DELETED = "2026-11-29T00:00:00Z"

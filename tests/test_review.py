@@ -233,7 +233,10 @@ class TestResponse:
         lines = status["message"].split("\n")
         assert len(status["message"].encode()) <= 8192
         assert lines[-1] == "… and 4996 more"
-        assert all(line.endswith("… [surge-without-quota]") and len(line) == 1024 for line in lines[:-1])
+        assert {len(line) for line in lines[:-1]} == {1024}
+        # The middle goes, and not what there is to do.
+        end = "é, is 25%; fix: set it to 0 [surge-without-quota]"
+        assert all("é…é" in line and line.endswith(end) for line in lines[:-1])
         assert [cause["message"] for cause in status["details"]["causes"]] == lines[:-1]
 
     def test_a_hostile_name_is_one_printable_line(self) -> None:
@@ -242,7 +245,7 @@ class TestResponse:
         assert status["details"]["name"].startswith("a b\\x1b[2J\\u202e\\ud800xxx")
         assert len(status["details"]["name"]) == 253
         assert status["message"].startswith('Deployment "a b\\x1b[2J\\u202e\\ud800xxx')
-        assert status["message"].endswith("… [surge-without-quota]") or status["message"].endswith("x")
+        assert status["message"].endswith("; fix: set it to 0 [surge-without-quota]")
         assert status["message"].isprintable()
 
 
@@ -250,6 +253,19 @@ class TestWarnings:
     def test_long_ones_keep_their_rule(self) -> None:
         (line,) = warnings([f'Deployment "a": must be {"0" * 300} [surge-without-quota]'])
         assert (len(line), line[-24:]) == (255, "00… [surge-without-quota]"[-24:])
+
+    def test_long_ones_keep_what_there_is_to_do_as_far_as_it_fits(self) -> None:
+        told = (
+            'ClusterQueue "a": path: must fit, is 7: ' + " + ".join(f'"queue-{n}" 2' for n in range(20)) + " = 40 of 10"
+        )
+        (line,) = warnings([f"{told}; fix: leave it at 5 [floors-exceed-capacity]"])
+        assert len(line) == 255
+        assert line.startswith('ClusterQueue "a": path: must fit, is 7: "queue-0" 2 + ')
+        assert line.endswith(' "queue-19" 2 = 40 of 10; fix: leave it at 5 [floors-exceed-capacity]')
+        (line,) = warnings([f"{told}; fix: {'do this, ' * 40}[floors-exceed-capacity]"])
+        assert len(line) == 255
+        assert "= 40 of 10; fix: do this, do this, " in line
+        assert line.endswith("… [floors-exceed-capacity]")
 
     def test_long_ones_lose_the_name_first(self) -> None:
         (line,) = warnings([f'Deployment "{"a" * 100}": must be {"0" * 230} [rule]'])

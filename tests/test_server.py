@@ -364,6 +364,7 @@ class TestReports:
                     "LocalQueue": {"known": True, "ageSeconds": 1.2, "detail": ""},
                     "Namespace": {"known": True, "ageSeconds": 1.2, "detail": ""},
                 },
+                "ledger": {"error": ""},
                 "certificate": {"expires": "2027-11-29T00:00:00+00:00", "fingerprint": "ab" * 32, "error": ""},
             },
         )

@@ -508,7 +508,7 @@ def test_the_order_that_works() -> None:
             MUST,
             '7: guarantees of nvidia.com/gpu: Queue "a" 7 + Queue "b" 5 = 12; hardware: 10 on 2 nodes; '
             "Kueue floors, maybe on the same nodes: 3",
-            'lower it to 5, or first lower Queue "b" to 3, and write this after it',
+            'lower it to 5, or first lower Queue "b" to 3, then repeat this write',
         )
     ]
     apply(snapshot, vqueue("b", 3))
@@ -517,7 +517,7 @@ def test_the_order_that_works() -> None:
 
 def test_an_excess_that_was_there_is_not_blamed_on_the_write() -> None:
     (found,) = told(known(*TEN, vqueue("a", 12), vqueue("b", 1)), vqueue("b", 1), vqueue("b", 3))
-    assert found.fix == 'lower it to 1, or first lower Queue "a" to 7, and write this after it'
+    assert found.fix == 'lower it to 1, or first lower Queue "a" to 7, then repeat this write'
 
 
 def test_parents_show_what_they_guarantee_beyond_their_children() -> None:
@@ -538,7 +538,7 @@ def test_a_move_is_told_at_the_parent() -> None:
             ("spec", "parent"),
             MUST,
             'none: guarantees of nvidia.com/gpu: Queue "p" 8 + Queue "a" 4 = 12; hardware: 10 on 2 nodes',
-            'keep its parent, or first lower Queue "p" to 6, and write this after it',
+            'keep its parent, or first lower Queue "p" to 6, then repeat this write',
         )
     ]
 
@@ -549,7 +549,7 @@ def test_a_promise_is_named_with_its_end() -> None:
     assert (found.actual, found.fix) == (
         '5: guarantees of nvidia.com/gpu: Queue "b" 6 (reserved until 12:05:40 UTC for a write that is not stored yet)'
         ' + Queue "a" 5 = 11; hardware: 10 on 2 nodes',
-        'lower it to 4, or try again after 12:05:40 UTC, or first lower Queue "b" to 5, and write this after it',
+        'lower it to 4, or try again after 12:05:40 UTC, or first lower Queue "b" to 5, then repeat this write',
     )
 
 
@@ -558,7 +558,7 @@ def test_only_the_largest_are_listed() -> None:
     (found,) = told(snapshot, None, vqueue("z", 3))
     listed = " + ".join(['Queue "z" 3', *(f'Queue "q{number}" 1' for number in range(7))])
     assert found.actual == f"3: guarantees of nvidia.com/gpu: {listed} + 2 more 2 = 12; hardware: 8 on 1 node"
-    assert found.fix == "lower it to 0, or first lower other guarantees by 4 in all, and write this after it"
+    assert found.fix == "lower it to 0, or first lower other guarantees by 4 in all, then repeat this write"
 
 
 def test_capacity_that_is_away_is_advice() -> None:

@@ -72,8 +72,9 @@ def test_the_second_queue_is_denied_with_the_arithmetic(team: Team, floorkeeper:
         f'ClusterQueue "{name}-model-c": spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: must keep the '
         f"floors within the hardware, is 1: floors of {GPU} in flavor {flavor}: "
         f'ClusterQueue "{name}-model-a" 5 + ClusterQueue "{name}-model-b" 5 + ClusterQueue "{name}-model-c" 1 = 11; '
-        "hardware: 10 on 2 nodes; fix: lower it to 0, or first lower other floors by 1 in all, and write this after "
-        "it; nodes that are yet to come can be declared in the policy (capacity.declared) [floors-exceed-capacity]"
+        "hardware: 10 on 2 nodes; fix: lower it to 0, or first lower other floors by 1 in all, then repeat this "
+        "write; for nodes yet to come, declare the flavor's total, 11, in the policy (capacity.declared) "
+        "[floors-exceed-capacity]"
     )
 
 
@@ -81,7 +82,7 @@ def test_raising_before_lowering_is_denied_with_the_order_that_works(team: Team,
     name = team.namespace
     answer = team.cluster.apply(queue(team, "model-a", 7), check=False)
     assert answer.returncode == 1
-    assert f'first lower ClusterQueue "{name}-model-b" to 3, and write this after it' in answer.stderr
+    assert f'first lower ClusterQueue "{name}-model-b" to 3, then repeat this write' in answer.stderr
     # One right after the other: what the first wrote may not have come by a watch yet.
     for model, floor in (("model-b", 3), ("model-a", 7)):
         team.cluster.apply(queue(team, model, floor))

@@ -59,7 +59,7 @@ def _scope(before: View, after: View, resource: str, flavor: str) -> frozenset[s
     """Everything that either view puts together with the flavor, so that both are summed over the same."""
     scope = frozenset({flavor})
     while True:
-        wider = before.component(resource, scope)
-        scope = after.component(resource, wider)
+        wider = before.component(resource, scope, after)
+        scope = after.component(resource, wider, before)
         if scope == wider:
             return scope

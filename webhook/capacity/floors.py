@@ -130,11 +130,8 @@ class Floors:
         return found
 
     def _elsewhere(self, check: str) -> str:
-        controller = self._controllers.get(check)
-        if controller is None:
-            # Kueue keeps the queue inactive until the check is there; what it will stand for is not known.
-            return f'its AdmissionCheck "{check}" does not exist yet'
-        name = ELSEWHERE.get(controller)
+        # One that does not exist counts as any other: Kueue keeps the queue inactive, and lends its quota all the same.
+        name = ELSEWHERE.get(self._controllers.get(check, ""))
         return f'its AdmissionCheck "{check}" has the {name} controller' if name else ""
 
     # Writing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain, combinations, islice
+from itertools import chain, combinations
 from typing import cast
 
 from webhook.capacity.balance import Balance
@@ -15,7 +15,9 @@ from webhook.kube.snapshot import Snapshot
 from webhook.kube.volcano_facts import VolcanoQueueFact
 
 Written = Change | VolcanoQueueFact
-_MOST_STATES = 64
+MOST_FLAVORS = 3
+"""ResourceFlavors that may be about to be written while something else is judged: eight states. Whoever keeps the
+promises sees to it."""
 
 
 def views_of(balance: Balance, snapshot: Snapshot, kind: str, name: str) -> tuple[View, ...]:
@@ -24,14 +26,14 @@ def views_of(balance: Balance, snapshot: Snapshot, kind: str, name: str) -> tupl
     What is reserved for another write of the same object is left out: of two writes of one object that start from the
     same version only one is stored, and the other one is judged again. A floor that is reserved and then not written
     leaves more room than was thought. The nodes of a flavor may be needed as they are and as they will be, so each
-    flavor that is about to be written makes twice as many states; of more than six at once, not all are looked at.
+    flavor that is about to be written makes twice as many states: MOST_FLAVORS bounds how many there may be.
     """
     changes = [(of, each, cast(Change, fact)) for of, each, fact in snapshot.differences if of in balance.kinds]
     others = [each for each in snapshot.reserved if (each.kind, each.name) != (kind, name)]
     floors = [each for each in others if each.labels is None]
     flavors = [each for each in others if each.labels is not None]
     written = chain.from_iterable(combinations(flavors, count) for count in range(len(flavors) + 1))
-    return tuple(_changed(balance, changes, (*floors, *those)) for those in islice(written, _MOST_STATES))
+    return tuple(_changed(balance, changes, (*floors, *those)) for those in written)
 
 
 def _changed(balance: Balance, changes: list[tuple[str, str, Change]], reserved: Iterable[Reservation]) -> View:

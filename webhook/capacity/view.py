@@ -76,7 +76,9 @@ class View:
                 view._written[source] = _with_reserved(
                     view._written.get(source, self._kept_floors.written(source)), each
                 )
-        if view._flavor_changes:
+        if view._flavor_changes == self._flavor_changes:
+            view._regrouped = self._regrouped
+        else:
             view._regrouped = self._kept_hardware.grouped_with(view._flavor_changes)
         view._floors = FloorsWith(self._kept_floors, view._written) if view._written else self._kept_floors
         view.touched = frozenset(view._touched())
@@ -114,7 +116,14 @@ class View:
 
     def _of_flavor(self, flavor: str, resource: str, usable: bool) -> int:
         on_nodes = sum(_amount(group, resource, usable) for group in self._grouping.of(flavor))
-        return max(on_nodes, self._settings.declared.get(flavor, {}).get(resource, 0))
+        return on_nodes + self._yet_to_come(flavor, resource)
+
+    def _yet_to_come(self, flavor: str, resource: str) -> int:
+        """What is declared beyond the hardware that is there. It makes up for no node that is there and away."""
+        declared = self._settings.declared.get(flavor, {}).get(resource, 0)
+        if not declared:
+            return 0
+        return max(0, declared - sum(_amount(group, resource, usable=False) for group in self._grouping.of(flavor)))
 
     def unknown(self, flavor: str, resource: str) -> str:
         """Why nothing can be said about a flavor's hardware, '' if something can."""
@@ -127,20 +136,26 @@ class View:
 
     # Flavors together
 
-    def component(self, resource: str, flavors: Iterable[str]) -> frozenset[str]:
+    def component(self, resource: str, flavors: Iterable[str], other: View | None = None) -> frozenset[str]:
         """These flavors, and those that compete with them: flavors with floors, joined by the nodes that they share.
 
-        A flavor without floors takes nothing from anybody, so nothing is joined by way of it.
+        A flavor without floors takes nothing from anybody, so nothing is joined by way of it. One with floors in the
+        `other` view has floors here too: they may move from one flavor of some nodes to another.
         """
+        sums = (self._floors,) if other is None else (self._floors, other._floors)
+
+        def claims(flavor: str) -> bool:
+            return any(each.amount(flavor, resource) > 0 for each in sums)
+
         found = {flavor for flavor in flavors if flavor not in self._settings.ignore_flavors}
-        queue = [flavor for flavor in found if self._floors.amount(flavor, resource) > 0]
+        queue = [flavor for flavor in found if claims(flavor)]
         while queue:
             for group in self._grouping.of(queue.pop()):
                 if resource in group.offer.hardware:
-                    for other in group.flavors:
-                        if other not in found and self._floors.amount(other, resource) > 0:
-                            found.add(other)
-                            queue.append(other)
+                    for other_flavor in group.flavors:
+                        if other_flavor not in found and claims(other_flavor):
+                            found.add(other_flavor)
+                            queue.append(other_flavor)
         return frozenset(found)
 
     def neighbours(self, flavor: str) -> frozenset[str]:
@@ -178,8 +193,7 @@ class View:
             usable.total,
             sum(demands.values()),
             on_hardware.unmet,
-            # Declared amounts of flavors that share nodes can add up to more than the nodes that are away.
-            max(on_usable.unmet, on_hardware.unmet),
+            on_usable.unmet,
             cut,
             unknown,
             tuple(floor for flavor in component for floor in self._floors.uncounted(flavor, resource)),
@@ -187,7 +201,6 @@ class View:
 
     def _offered(self, resource: str, flavors: tuple[str, ...], groups: Iterable[NodeClass], usable: bool) -> _Offered:
         """What declared capacity adds to the nodes of a flavor is a supply of its own, which no other draws on."""
-        grouping = self._grouping
         offered = _Offered()
         for group in groups:
             amount = _amount(group, resource, usable)
@@ -195,11 +208,9 @@ class View:
                 nodes = (group.offer.usable_nodes if usable else group.offer.nodes)[resource]
                 offered.add(Part(group.names, amount, nodes), group.flavors)
         for flavor in flavors:
-            declared = self._settings.declared.get(flavor)
-            if declared is not None and resource in declared:
-                more = declared[resource] - sum(_amount(group, resource, usable) for group in grouping.of(flavor))
-                if more > 0:
-                    offered.add(Part((flavor,), more, declared=True), frozenset({flavor}))
+            more = self._yet_to_come(flavor, resource)
+            if more:
+                offered.add(Part((flavor,), more, declared=True), frozenset({flavor}))
         return offered
 
     def _cut(

@@ -100,9 +100,9 @@ def _fix(comparison: GuaranteeComparison) -> str:
         name, lower = others[0].name, others[0].guarantee - unmet
         # It may be under a Queue that then guarantees as much itself.
         if lower >= 0 and queues.with_amount(name, resource, lower).sums().get(resource, 0) <= comparison.hardware:
-            ways.append(f'first lower Queue "{name}" to {show(lower)}, and write this after it')
+            ways.append(f'first lower Queue "{name}" to {show(lower)}, then repeat this write')
     elif sum(share.amount for share in others) >= unmet:
-        ways.append(f"first lower other guarantees by {show(unmet)} in all, and write this after it")
+        ways.append(f"first lower other guarantees by {show(unmet)} in all, then repeat this write")
     return ", or ".join(ways)
 
 

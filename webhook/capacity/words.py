@@ -50,7 +50,7 @@ def _floor(floor: Contribution, several: bool) -> str:
 
 def _supply(cut: Cut, several: bool) -> str:
     if not cut.parts:
-        return "0, for no node offers it"
+        return "0, for what offers it is away" if cut.usable else "0, for no matching node offers it"
     terms = [_part(part, several) for part in cut.parts]
     return terms[0] if len(terms) == 1 else f"{' + '.join(terms)} = {show(cut.supply)}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -10,7 +11,7 @@ from webhook.capacity.balance import KINDS, Balance, balance_of
 from webhook.capacity.comparison import Comparison, compare
 from webhook.capacity.pending import views_of
 from webhook.capacity.settings import Settings
-from webhook.capacity.view import NO_NODE, Change
+from webhook.capacity.view import NO_NODE, Change, View
 from webhook.kube.accelerators import Accelerators
 from webhook.kube.facts import Fact
 from webhook.kube.objects import Object, Path, mapping, sequence
@@ -34,6 +35,10 @@ class QuotaWrite:
         """The floors that it raises, with their amounts after it."""
         return self.balance.raised(self.kind, self.before, self.after)
 
+    def was(self, key: FlavorResource) -> int:
+        """The floor of a flavor and resource before it, 0 for none."""
+        return self.balance.raised(self.kind, None, self.before).get(key, 0)
+
     @cached_property
     def lowered(self) -> bool:
         """Whether some floor is less after it."""
@@ -42,11 +47,22 @@ class QuotaWrite:
     @cached_property
     def comparisons(self) -> tuple[tuple[Comparison, ...], ...]:
         """What it changes, in each state that it may meet."""
-        return tuple(
-            compare(
-                view.with_change(self.kind, self.name, self.before), view.with_change(self.kind, self.name, self.after)
-            )
-            for view in views_of(self.balance, self.snapshot, self.kind, self.name)
+        return tuple(self._compared(view, self.after) for view in self.views)
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        return views_of(self.balance, self.snapshot, self.kind, self.name)
+
+    def _compared(self, view: View, after: Change) -> tuple[Comparison, ...]:
+        return compare(
+            view.with_change(self.kind, self.name, self.before), view.with_change(self.kind, self.name, after)
+        )
+
+    def passes(self, after: Change, first: Iterable[tuple[str, str, Change]] = ()) -> bool:
+        """Whether the object could be written so, once others (kind, name and fact) were."""
+        changes = tuple(first)
+        return not any(
+            comparison.worse for view in self.views for comparison in self._compared(view.with_changes(changes), after)
         )
 
     def missing(self) -> FactsMissing | None:
@@ -61,7 +77,8 @@ class QuotaWrite:
                         flavors.add(flavor)
         found = [("Node", "none known")] if nodes else []
         if flavors:
-            found.append(("ResourceFlavor", f"{', '.join(sorted(flavors))} not there, and judged once created"))
+            names = ", ".join(sorted(flavors))
+            found.append(("ResourceFlavor", f"{names} not there yet; floors of {self.name} in it are judged then"))
         checked = sorted({floor.uncounted for floor in self.balance.uncounted(self.kind, self.before, self.after)})
         if checked:
             declare = "declare capacity in the policy to have its floors judged"

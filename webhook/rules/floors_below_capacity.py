@@ -34,9 +34,9 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             flavor = after.flavors[0]
             yield Violation(
                 quota_path(subject.value, flavor, after.resource),
-                must="must leave no accelerator unclaimed",
-                actual=f"such that floors sum to {show(after.floors)} of {show(after.hardware)} {after.resource}",
-                fix=f"raise floors by {show(after.unclaimed)}, which no queue may use now",
+                must="must leave nothing unclaimed",
+                actual=f"such that floors are {show(after.floors)} of {show(after.hardware)} {after.resource}",
+                fix=f"raise floors by {show(after.unclaimed)}, else idle",
             )
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from webhook.capacity.advice import ways_out
 from webhook.capacity.assessment import Cut
 from webhook.capacity.balance import KINDS
 from webhook.capacity.comparison import Comparison
@@ -39,8 +40,6 @@ from webhook.kube.node_facts import ResourceFlavorFact
 from webhook.kube.objects import Path
 from webhook.kube.quantity import show
 from webhook.kube.snapshot import Snapshot
-
-_DECLARE = "nodes that are yet to come can be declared in the policy (capacity.declared)"
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
@@ -67,60 +66,40 @@ def _violations(subject: Subject, write: QuotaWrite, comparisons: tuple[Comparis
         cut = comparison.after.cut
         if cut is None or not (comparison.worse or comparison.away):
             continue
-        path, own = _place(subject, write, comparison)
+        path, own = _place(subject, write, comparison, cut)
         if comparison.worse:
             volcano = volcano_of(write.snapshot, write.balance.settings, write.balance.accelerators)
             actual = f"{own}: {describe(cut)}{volcano.beside_kueue(cut.resource)}"
             yield Violation(path, "must keep the floors within the hardware", actual, _fix(write, comparison, cut))
         else:
             after = comparison.after
-            away = (
-                f"{show(after.floors)} guaranteed, {show(after.usable)} of {show(after.hardware)} {cut.resource} usable"
-            )
+            guaranteed, usable, hardware = map(show, (after.floors, after.usable, after.hardware))
+            away = f"capacity is away ({guaranteed} guaranteed, {usable} of {hardware} {cut.resource} usable)"
             yield Violation(
                 path,
-                "must fit what is usable now",
-                f"{own}: capacity is away, {away}",
-                "bring nodes back, else admitted pods stay unscheduled",
+                "must fit what is usable",
+                f"{own}: {away}",
+                "bring nodes back",
                 advice=True,
             )
 
 
-def _place(subject: Subject, write: QuotaWrite, comparison: Comparison) -> tuple[Path, str]:
+def _place(subject: Subject, write: QuotaWrite, comparison: Comparison, cut: Cut) -> tuple[Path, str]:
     """Where the write does it, and what it says there."""
     if isinstance(write.after, ResourceFlavorFact):
         labels = ", ".join(f"{key}={value}" for key, value in sorted(write.after.labels.items()))
         return ("spec", "nodeLabels"), labels or "empty"
-    for (flavor, resource), amount in write.raised.items():
-        if resource == comparison.resource and flavor in comparison.after.flavors:
-            return quota_path(subject.value, flavor, resource), show(amount)
+    for flavors in (cut.flavors, comparison.after.flavors):
+        for (flavor, resource), amount in write.raised.items():
+            if resource == comparison.resource and flavor in flavors:
+                return quota_path(subject.value, flavor, resource), show(amount)
     return ("spec", "resourceGroups"), "changed"
 
 
 def _fix(write: QuotaWrite, comparison: Comparison, cut: Cut) -> str:
-    """The two ways out: less of this, or less of the others before this."""
-    excess = comparison.after.unmet_hardware - comparison.before.unmet_hardware
-    others = [floor for floor in cut.contributions if floor.name != write.name or floor.kind != write.kind]
-    own = [
-        amount
-        for (flavor, resource), amount in write.raised.items()
-        if resource == cut.resource and flavor in cut.flavors
-    ]
-    ways = ["keep its nodes"] if write.kind == "ResourceFlavor" and write.before is not None else []
-    if len(own) == 1 and own[0] >= excess:
-        ways.append(f"lower it to {show(own[0] - excess)}")
-    reserved = sorted(floor.reserved_until for floor in others if floor.reserved_until)
-    if reserved:
-        ways.append(f"try again after {reserved[-1]}")
-    # All of it: once others are lower, an excess that was there before excuses none.
-    if len(others) == 1 and others[0].amount >= cut.excess:
-        less = show(others[0].amount - cut.excess)
-        ways.append(f'first lower {others[0].kind} "{others[0].name}" to {less}, and write this after it')
-    elif others:
-        ways.append(f"first lower other floors by {show(cut.excess)} in all, and write this after it")
-    elif not ways:
-        ways.append(f"leave out {show(excess)}")
-    return f"{', or '.join(ways)}; {_DECLARE}"
+    total = f"the flavor's total, {show(cut.floors)}," if len(cut.flavors) == 1 else "the flavors' totals"
+    ways = ", or ".join(ways_out(write, comparison, cut))
+    return f"{ways}; for nodes yet to come, declare {total} in the policy (capacity.declared)"
 
 
 RULE = Rule(

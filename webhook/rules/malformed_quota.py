@@ -2,7 +2,7 @@
 
 Of each ClusterQueue and Cohort: nominalQuota is set; it, borrowingLimit and lendingLimit are quantities and not
 negative; no resource and no flavor is listed twice; the resources of each flavor are those of coveredResources. Kueue
-refuses most of this once it runs, and `check` tells it before. Of anything but cpu Kueue counts whole units and rounds
+refuses most of this once it runs. Of anything but cpu Kueue counts whole units and rounds
 up, so that a floor of 0.5 GPUs is one of 1: this warns.
 
 An accelerator that no node lists (nvidia.com/gpus, or nvidia.com/gpu where nodes offer MIG slices) is denied with the
@@ -34,6 +34,8 @@ from webhook.kube.objects import Object, Path, at, mapping, sequence, show_path,
 from webhook.kube.quota_facts import ClusterQueueFact, CohortFact, FlavorCheck, amount, counted
 from webhook.kube.snapshot import FactsMissing, Snapshot
 
+_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+_NEAR = 0.8  # of 1, as difflib measures it: nvidia/gpu is 0.83 near to nvidia.com/gpu, and amd.com/gpu 0.72
 _GROUPS: Path = ("spec", "resourceGroups")
 
 
@@ -163,23 +165,31 @@ def _not_offered(
     for flavor in flavors:
         if flavor.name in policy.capacity.ignore_flavors:
             continue
-        asked = [
-            quota
-            for quota in flavor.quotas
-            if quota.resource not in declared and _meant(quota.resource, policy.accelerators)
-        ]
+        asked = [each for each in flavor.quotas if each.resource not in declared and each.resource not in _NATIVE]
         if not asked:
             continue
         covering = [snapshot.admission_check(each.name) for each in checks if each.covers(flavor.name)]
         if any(each is not None and each.controller in ELSEWHERE for each in covering):
             continue
         if next(snapshot.facts("Node"), None) is None:
+            if not any(_meant(each.resource, policy.accelerators) for each in asked):
+                continue
             raise FactsMissing("Node", "none known")
         offered = balance_of(snapshot, policy.capacity, policy.accelerators).offered()
         for quota in asked:
-            if quota.resource not in offered:
+            meant = _meant(quota.resource, policy.accelerators) or _resembles(quota.resource, offered, policy)
+            if meant and quota.resource not in offered and not _made_by_kueue(quota.resource, snapshot):
                 # Until a check exists, nobody knows whether it stands for hardware elsewhere.
                 yield _absent(quota, offered, policy, may_borrow, unsure=None in covering)
+
+
+def _made_by_kueue(resource: str, snapshot: Snapshot) -> bool:
+    """Whether Kueue's own configuration makes the resource of others (resources.transformations), as for HAMi."""
+    try:
+        transformations = snapshot.kueue_configuration().transformations
+    except FactsMissing:
+        return False
+    return any(resource in each.outputs for each in transformations)
 
 
 def _settings(subject: Subject) -> tuple[tuple[FlavorCheck, ...], bool]:
@@ -194,6 +204,11 @@ def _meant(resource: str, accelerators: Accelerators) -> bool:
     """Whether the resource is an accelerator or has the domain of one, and so is likely meant for one."""
     domains = {name.partition("/")[0] for name in (*accelerators.exact, *accelerators.prefixes) if "/" in name}
     return accelerators.covers(resource) or resource.partition("/")[0] in domains
+
+
+def _resembles(resource: str, offered: frozenset[str], policy: Policy) -> bool:
+    """Whether the resource is nearly one that nodes do offer, such as nvdia.com/gpu."""
+    return bool(get_close_matches(resource, filter(policy.accelerators.covers, offered), n=1, cutoff=_NEAR))
 
 
 def _absent(quota: _Quota, offered: frozenset[str], policy: Policy, may_borrow: bool, unsure: bool) -> Violation:
@@ -223,6 +238,6 @@ RULE = Rule(
     mode=Mode.DENY,
     kinds=(CLUSTER_QUEUE, COHORT),
     check=check,
-    needs=frozenset({"Node", "AdmissionCheck"}),
+    needs=frozenset({"Node", "AdmissionCheck", "ConfigMap"}),
     page=__doc__,
 )

@@ -20,7 +20,7 @@ from webhook.engine.queues import listed
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.kinds import CLUSTER_QUEUE, LOCAL_QUEUE
-from webhook.kube.names import ALLOW_DELETE_ANNOTATION, MODE_ANNOTATION
+from webhook.kube.names import ALLOW_DELETE_ANNOTATION
 from webhook.kube.objects import mapping, metadata
 from webhook.kube.snapshot import FactsMissing, Snapshot
 
@@ -42,7 +42,7 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             ("metadata", "name"),
             must="must not be deleted while used",
             actual=f"used by {listed(users, 3)}",
-            fix=f"opt them out (namespace at {MODE_ANNOTATION}: warn, label to null), scale to 0, or annotate it "
+            fix="remove their queue label (namespace held at warn), scale them to 0, or annotate it "
             f'{ALLOW_DELETE_ANNOTATION}: "true"',
         )
     if missing is not None:

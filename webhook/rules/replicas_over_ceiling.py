@@ -24,7 +24,7 @@ from webhook.kube.autoscaler_facts import AutoscalerFact
 from webhook.kube.facts import PROJECTIONS
 from webhook.kube.kinds import AUTOSCALERS, DEPLOYMENT, STATEFUL_SET
 from webhook.kube.quantity import show
-from webhook.kube.snapshot import Snapshot
+from webhook.kube.snapshot import FactsMissing, Snapshot
 
 _TARGETS = (DEPLOYMENT, STATEFUL_SET)
 _MAXIMUM = {"HorizontalPodAutoscaler": "maxReplicas", "ScaledObject": "maxReplicaCount"}
@@ -151,7 +151,7 @@ def _asked(replica: _Replica) -> str:
 
 
 def _ceiling(replica: _Replica, snapshot: Snapshot, policy: Policy) -> _Ceiling | None:
-    """None where a queue is not there, covers none of what is asked, or is in a circle of Cohorts."""
+    """None where a queue is not there, or covers none of what is asked. Raises FactsMissing for a circle of Cohorts."""
     local_queue = snapshot.local_queue(replica.namespace, replica.queue)
     queue = snapshot.cluster_queue(local_queue.cluster_queue) if local_queue is not None else None
     if queue is None:
@@ -161,7 +161,7 @@ def _ceiling(replica: _Replica, snapshot: Snapshot, policy: Policy) -> _Ceiling 
         snapshot.cohort(queue.cohort)
     trees = balance_of(snapshot, policy.capacity, policy.accelerators).trees
     if trees.broken(queue.name):
-        return None
+        raise FactsMissing("Cohort", f"the parents of {queue.cohort} go round in a circle")
     counts = []
     for group in queue.groups:
         asked = {name: amount for name, amount in replica.asks.items() if name in group.covered}

@@ -64,6 +64,7 @@ class AdmissionEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = perf_counter()
         request: Review | None = None
+        content_type = b"application/json"
         try:
             body = await _read_body(scope, receive, self.body_seconds)
             request = review(body)
@@ -82,13 +83,17 @@ class AdmissionEndpoint:
             about = "facts missing: " if isinstance(error, FactsMissing) else ""
             text = about + printable(str(error), _LONGEST_MESSAGE) if told else "internal error"
             status, verdict = 500, "error"
-            payload = orjson.dumps({"error": text, "uid": request.uid if request else ""})
+            uid = request.uid if request else ""
+            payload = orjson.dumps({"error": text, "uid": uid})
+            if isinstance(error, LedgerError):
+                # kubectl shows it to the person: the API server repeats what is text, and of all else says "unknown".
+                payload, content_type = f"{text} (request {uid})".encode(), b"text/plain; charset=utf-8"
             self._log(logging.ERROR, text, request, {"status": status}, traceback=not told)
-        await self._answer(send, status, payload)
+        await self._answer(send, status, payload, content_type)
         self._count(request, verdict, perf_counter() - started)
 
-    async def _answer(self, send: Send, status: int, payload: bytes) -> None:
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(payload))]
+    async def _answer(self, send: Send, status: int, payload: bytes, content_type: bytes) -> None:
+        headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(payload))]
         # The rest of a body that came too slowly is not waited for; while draining, clients should turn to others.
         if status == 408 or self._readiness.draining:
             headers.append((b"connection", b"close"))

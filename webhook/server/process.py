@@ -108,6 +108,8 @@ async def _serve(settings: Settings) -> None:
     with _start(SourceError, 1):
         source = settings.source(_kinds_beyond_rules(policies.policy))
         await source.start()
+        if source.ledger is not None:
+            source.ledger.start()
     _prime(source, policies.policy)
     readiness = Readiness(policies, source, certificates)
     try:

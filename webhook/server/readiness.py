@@ -92,6 +92,7 @@ class Readiness:
                 }
                 for kind, state in sorted(self.source.states().items())
             },
+            "ledger": {"error": self.source.ledger.error if self.source.ledger is not None else ""},
             "certificate": {
                 "expires": self.certificate.expires.isoformat(),
                 "fingerprint": self.certificate.fingerprint,

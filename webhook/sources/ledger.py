@@ -26,7 +26,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
+from webhook.capacity.pending import MOST_FLAVORS
 from webhook.engine.verdict import Verdict
+from webhook.kube.facts import Fact
 from webhook.kube.reservation import Reservation
 from webhook.kube.snapshot import Snapshot
 from webhook.sources.promise import Live, Promise, Stored, document, promise, promises_in
@@ -95,6 +97,9 @@ class Store(Protocol):
 class FloorLedger:
     """Implements Ledger. All methods run on the loop's thread."""
 
+    kinds = frozenset({"ClusterQueue", "Cohort"})
+    """Of which a fact tells its uid."""
+
     def __init__(
         self,
         snapshot: Snapshot,
@@ -112,7 +117,34 @@ class FloorLedger:
         self._ours: set[str] = set()
         """Request uids whose promises may still be in the ledger."""
 
+        self._created: dict[str, str] = {}
+        """Request uids of our CREATEs, by the uid that the object will have."""
+
+        self._done: set[str] = set()
+        """Request uids of CREATEs whose object the watch has brought: it is stored, even if it is gone again."""
+
+        self.error = ""
+        """Why the last raise could not be judged, or why none could be now, '' if all is well."""
+
         self._tidying: asyncio.Task[None] | None = None
+        snapshot.observe(self)
+
+    def start(self) -> None:
+        """Looks once whether the ledger can be read, so that it is told before somebody raises a floor."""
+        self._tidying = asyncio.create_task(self._probe())
+
+    async def _probe(self) -> None:
+        try:
+            self._parsed((await self._store.read())[0])
+        except StoreError as error:
+            self.error = f"{self._store.name}: {error}"
+            _log.error("floors cannot be reserved, so raises are refused", extra={"fields": {"problem": self.error}})
+
+    def changed(self, kind: str, before: Fact | None, after: Fact | None) -> None:  # noqa: ARG002
+        """As webhook.kube.snapshot.Observer."""
+        uid = self._created.pop(getattr(after, "uid", ""), "")
+        if uid:
+            self._done.add(uid)
 
     async def hold(self, write: PendingWrite, judge: Callable[[Snapshot], Verdict]) -> Verdict:
         kinds = next(kinds for kinds in _TOGETHER if write.reservation.kind in kinds)
@@ -125,7 +157,9 @@ class FloorLedger:
                 problem = StoreError("it does not answer")
                 for attempt in range(64):
                     try:
-                        return await self._attempt(write, kinds, judge)
+                        verdict = await self._attempt(write, kinds, judge)
+                        self.error = ""
+                        return verdict
                     except Conflict:
                         problem = StoreError("other replicas are writing it all the time")
                     except StoreError as error:
@@ -136,6 +170,7 @@ class FloorLedger:
                     await asyncio.sleep(self._delay(attempt))
         except TimeoutError:
             pass
+        self.error = f"{self._store.name}: {problem}"
         again = "" if problem.lasting else "; try again"
         raise LedgerError(f"the floors could not be reserved in {self._store.name}: {problem}{again}")
 
@@ -154,22 +189,44 @@ class FloorLedger:
         self, write: PendingWrite, kinds: Collection[str], judge: Callable[[Snapshot], Verdict]
     ) -> Verdict:
         text, version = await self._store.read()
-        promises = self._parsed(text)
+        promises = self._standing(text)
         live = await self._read_live(kinds)
         now = self._clock()
         held = [each for each in promises if not each.over(now, live)]
         facts = {kind: [stored.fact for stored in objects.values()] for kind, objects in live.items()}
         # Volcano's promises are nothing to Kueue's floors, nor the other way round.
         reserved = [each.reservation for each in held if each.reservation.kind in live]
+        self._refuse_a_crowd(held, write)
         verdict = judge(self._snapshot.overlaid(facts, reserved))
         if not verdict.allowed or write.dry_run:
             return verdict
         own = promise(write, now + self._timing.expiry)
         await self._store.write(self._written([*(each for each in held if not own.replaces(each)), own], held), version)
         self._ours.add(write.reservation.uid)
+        if write.created:
+            self._created[write.created] = write.reservation.uid
         self._tidy_soon()
         self._tell("reserved", own.reservation, until=own.reservation.until)
         return verdict
+
+    def _refuse_a_crowd(self, held: list[Promise], write: PendingWrite) -> None:
+        """Each flavor that may or may not be written doubles what a verdict has to look at."""
+        own = write.reservation
+        flavors = [
+            each
+            for each in held
+            if each.reservation.labels is not None
+            and (each.reservation.kind, each.reservation.name) != (own.kind, own.name)
+        ]
+        if len(flavors) > MOST_FLAVORS and own.kind != "Queue":
+            until = min(flavors, key=lambda each: each.expires).reservation.until
+            what = f"{len(flavors)} ResourceFlavors are written by others just now; try again after {until}"
+            raise StoreError(what, lasting=True)
+
+    def _standing(self, text: str) -> list[Promise]:
+        """The promises of which nothing shows yet that they are over. To be asked before the queues are read: what is
+        stored by then is among what is read."""
+        return [each for each in self._parsed(text) if each.reservation.uid not in self._done]
 
     def _parsed(self, text: str) -> list[Promise]:
         try:
@@ -209,10 +266,13 @@ class FloorLedger:
 
     async def _drop_what_is_over(self) -> None:
         text, version = await self._store.read()
-        promises = self._parsed(text)
+        promises = self._standing(text)
         live = await self._read_live(sorted(_KINDS & {each.reservation.kind for each in promises}))
         now = self._clock()
         held = [each for each in promises if not each.over(now, live)]
-        if len(held) < len(promises):
+        if len(held) < len(self._parsed(text)):
             await self._store.write(document(held), version)
-        self._ours &= {each.reservation.uid for each in held}
+        left = {each.reservation.uid for each in held}
+        self._ours &= left
+        self._done &= left
+        self._created = {uid: request for uid, request in self._created.items() if request in left}

@@ -11,7 +11,7 @@ from webhook.kube.objects import mapping, string
 from webhook.sources.access import Access
 from webhook.sources.connection import Connection
 
-PAGE = 250
+PAGE = 500
 """Objects of one page, which are all that is held of a kind as JSON."""
 
 

@@ -66,6 +66,13 @@ class Event:
 class Ledger(Protocol):
     """What is promised to writes that are not stored yet. Implemented by webhook.sources.ledger."""
 
+    def start(self) -> None:
+        """Begins to look whether it can be used, and returns at once."""
+
+    @property
+    def error(self) -> str:
+        """Why the last raise could be neither allowed nor denied, '' if it was."""
+
     async def hold(self, write: PendingWrite, judge: Callable[[Snapshot], Verdict]) -> Verdict:
         """The verdict on a write, judged by what is stored and what is promised at this moment.
 
