@@ -61,6 +61,8 @@ def _quota_object(kind: str, name: str, quotas: Mapping[str, Any], resource: str
         }
         for flavor, quota in quotas.items()
     ]
+    if kind == "ClusterQueue":
+        spec = {"namespaceSelector": {}, **spec}
     groups = [{"coveredResources": [resource], "flavors": flavors}] if flavors else []
     return {
         "apiVersion": KUEUE,

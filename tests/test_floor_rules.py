@@ -124,4 +124,4 @@ def test_a_floor_that_moves_to_another_flavor_of_the_same_nodes_is_no_raise() ->
     assert moved(3, 3) == ()
     assert moved(2, 3) == ()
     assert "[floors-exceed-capacity]" in moved(3, 4)[0]
-    assert "floors are 2 of 3" in moved(3, 2)[0]
+    assert "floors claim 2 of 3" in moved(3, 2)[0]

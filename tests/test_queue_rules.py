@@ -67,9 +67,28 @@ def priority_class(name: str) -> Object:
     return {"apiVersion": KUEUE, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": 100}
 
 
+KUEUE_CONFIG = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "kueue-manager-config", "namespace": "kueue-system"},
+}
+
+
 class TestUnknownQueue:
     RULE = unknown_queue.RULE
     LOST = f'"model-a": {PLACE}: must name a LocalQueue that exists, is lost-lq; fix: create it, or use one that exists'
+
+    def test_where_kueue_gates_nothing(self) -> None:
+        text = (
+            "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nintegrations: {frameworks: [pod]}\n"
+            "managedJobsNamespaceSelector: {matchLabels: {team: other}}"
+        )
+        config = {**KUEUE_CONFIG, "data": {"controller_manager_config.yaml": text}}
+        value = changed(DEPLOYMENT, *LABELS, QUEUE_LABEL, "model-a-lq")
+        assert said(self.RULE, value, [config]) == [
+            f'warn: Deployment "model-a": {PLACE}: must be where Kueue gates pods, is model-a-lq, which does nothing '
+            "here; fix: see managedJobsNamespaceSelector in Kueue's configuration [unknown-queue]"
+        ]
 
     def test_each_link_on_its_own(self) -> None:
         value = changed(DEPLOYMENT, *LABELS, QUEUE_LABEL, "lost-lq")

@@ -29,7 +29,7 @@ def written(kind: str, spec: Object, version: str = KUEUE) -> Fact:
 
 
 def a_queue(cohort: str = "", *checks: FlavorCheck) -> ClusterQueueFact:
-    return ClusterQueueFact("x", cohort, (), {}, {}, checks=checks)
+    return ClusterQueueFact("x", cohort, (), {}, {}, checks=checks, namespaces=None)
 
 
 LISTED = {"admissionChecks": ["a"]}

@@ -117,6 +117,10 @@ def _within_itself(value: Object, accelerators: Accelerators) -> Iterator[Told]:
             except quantity.QuantityError as error:
                 problem, fix = str(error).removeprefix("is "), "write a whole number, such as 1: this counts as 0"
                 yield Told((*path, resource), "must be a quantity", problem, fix, advice=True)
+                continue
+            if amounts[path] < 0:
+                fix = "write 0 or more: this counts as 0"
+                yield Told((*path, resource), "must not be negative", show(amounts[path]), fix, advice=True)
         if resource in capability and len(amounts) == 2 and amounts[_CAPABILITY] < amounts[_GUARANTEE]:
             yield Told(
                 (*_CAPABILITY, resource),

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from webhook.kube.names import KUEUE_CONFIG_KEY, KUEUE_CONFIG_MAP, KUEUE_NAMESPACES
+from webhook.kube.names import KUEUE_CONFIG_KEY, KUEUE_CONFIG_MAP, KUEUE_NAMESPACES, NAME_LABEL
 from webhook.kube.objects import Object, at, group, mapping, metadata, sequence, string
 from webhook.kube.quota_facts import amount
-from webhook.kube.selector import LabelSelector, Requirement
+from webhook.kube.selector import LabelSelector, Requirement, label_selector
 
 _GROUP = "config.kueue.x-k8s.io"
 _VERSIONS = ("v1beta1", "v1beta2")
-_NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that the API server gives to every namespace: its name."""
 
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class Transformation:
 
 
 def _all_but(*namespaces: str) -> LabelSelector:
-    return LabelSelector(match_expressions=(Requirement(_NAME_LABEL, "NotIn", frozenset(namespaces)),))
+    return LabelSelector(match_expressions=(Requirement(NAME_LABEL, "NotIn", frozenset(namespaces)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class KueueConfigurationFact:
         if not self.gates_pods:
             return "integrations.frameworks"
         # Manifests of a namespace seldom write the label that the API server adds.
-        return "" if self.managed.matches({_NAME_LABEL: namespace, **labels}) else "managedJobsNamespaceSelector"
+        return "" if self.managed.matches({NAME_LABEL: namespace, **labels}) else "managedJobsNamespaceSelector"
 
 
 def project_kueue_configuration(value: Object) -> KueueConfigurationFact | None:
@@ -103,7 +101,7 @@ def project_kueue_configuration(value: Object) -> KueueConfigurationFact | None:
         checks_undeclared=resources.get("quotaCheckStrategy") != "IgnoreUndeclared",
         managed=_all_but("kube-system", string(configuration.get("namespace")) or namespace)
         if selector is None
-        else _selector(mapping(selector)),
+        else label_selector(mapping(selector)),
         gates_pods="pod" in sequence(at(configuration, ("integrations", "frameworks"))),
     )
 
@@ -114,19 +112,6 @@ def _transformation(entry: Object) -> Transformation:
         entry.get("strategy") != "Replace",
         {resource: amount(text) for resource, text in mapping(entry.get("outputs")).items()},
         string(entry.get("multiplyBy")),
-    )
-
-
-def _selector(value: Object) -> LabelSelector:
-    """What cannot be read narrows nothing: Kueue does not start with it, so what runs was told something else."""
-    expressions = map(mapping, sequence(value.get("matchExpressions")))
-    return LabelSelector(
-        tuple((key, text) for key, text in mapping(value.get("matchLabels")).items() if isinstance(text, str)),
-        tuple(
-            Requirement(string(entry.get("key")), string(entry.get("operator")), frozenset(_texts(entry.get("values"))))
-            for entry in expressions
-            if entry.get("operator") in _OPERATORS
-        ),
     )
 
 

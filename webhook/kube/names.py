@@ -17,6 +17,9 @@ PRIORITY_CLASS_LABEL = "kueue.x-k8s.io/priority-class"
 
 VOLCANO_GROUP = "scheduling.volcano.sh"
 
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""On every namespace: the API server puts it there."""
+
 MANAGED_LABEL = "floorkeeper.io/managed"
 DEFAULT_QUEUE_ANNOTATION = "floorkeeper.io/default-queue"
 MODE_ANNOTATION = "floorkeeper.io/mode"

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from webhook.kube import quantity
+from webhook.kube.names import NAME_LABEL
 from webhook.kube.objects import Object, at, deleting, mapping, metadata, sequence, string
+from webhook.kube.selector import LabelSelector, label_selector
 
 FlavorResource = tuple[str, str]
 """The names of a ResourceFlavor and of a resource: what Kueue keeps one quota for."""
@@ -76,6 +78,14 @@ class ClusterQueueFact:
     uid: str = ""
     """metadata.uid, for Events about it."""
 
+    namespaces: LabelSelector | None = LabelSelector()
+    """spec.namespaceSelector: whose workloads it admits; None for nobody's, as where it is absent."""
+
+    def takes(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether it admits workloads of a namespace."""
+        # Manifests of a namespace seldom write the label that the API server adds.
+        return self.namespaces is not None and self.namespaces.matches({NAME_LABEL: namespace, **labels})
+
     def covers(self, resource: str) -> bool:
         return any(resource in group.covered for group in self.groups)
 
@@ -141,6 +151,7 @@ def project_cluster_queue(value: Object) -> ClusterQueueFact:
         string(preemption.get("withinClusterQueue")) or "Never",
         stopped(value),
         string(metadata(value).get("uid")),
+        label_selector(spec["namespaceSelector"]) if isinstance(spec.get("namespaceSelector"), dict) else None,
     )
 
 

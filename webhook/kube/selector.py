@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from webhook.kube.objects import Object, mapping, sequence
+from webhook.kube.objects import Object, mapping, sequence, string
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,26 @@ class LabelSelector:
         return all(labels.get(key) == value for key, value in self.match_labels) and all(
             requirement.matches(labels) for requirement in self.match_expressions
         )
+
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def label_selector(value: Object) -> LabelSelector:
+    """The selector that an object holds. What cannot be read of it narrows nothing: nobody stores such a thing."""
+    expressions = map(mapping, sequence(value.get("matchExpressions")))
+    return LabelSelector(
+        tuple((key, text) for key, text in mapping(value.get("matchLabels")).items() if isinstance(text, str)),
+        tuple(
+            Requirement(
+                string(entry.get("key")),
+                string(entry.get("operator")),
+                frozenset(text for text in sequence(entry.get("values")) if isinstance(text, str)),
+            )
+            for entry in expressions
+            if entry.get("operator") in _OPERATORS
+        ),
+    )
 
 
 def mentions(selector: Object, key: str) -> bool:

@@ -32,10 +32,11 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
         after = comparison.after
         if comparison.lowered and after.unclaimed > 0:
             flavor = after.flavors[0]
+            claimed = after.hardware - after.unclaimed
             yield Violation(
                 quota_path(subject.value, flavor, after.resource),
                 must="must leave nothing unclaimed",
-                actual=f"such that floors are {show(after.floors)} of {show(after.hardware)} {after.resource}",
+                actual=f"such that floors claim {show(claimed)} of {show(after.hardware)} {after.resource}",
                 fix=f"raise floors by {show(after.unclaimed)}, else idle",
             )
 

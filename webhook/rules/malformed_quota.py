@@ -16,6 +16,7 @@ Guide: step 2, 'nominalQuota is that model's guaranteed floor'.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -33,6 +34,9 @@ from webhook.kube.kinds import CLUSTER_QUEUE, COHORT
 from webhook.kube.objects import Object, Path, at, mapping, sequence, show_path, string
 from webhook.kube.quota_facts import ClusterQueueFact, CohortFact, FlavorCheck, amount, counted
 from webhook.kube.snapshot import FactsMissing, Snapshot
+
+_SCHEMA = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+))?")
+"""What the CRD lets pass (Kueue 0.17), which is less than the API server takes elsewhere: no ' 5' and no 'm'."""
 
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _NEAR = 0.8  # of 1, as difflib measures it: nvidia/gpu is 0.83 near to nvidia.com/gpu, and amd.com/gpu 0.72
@@ -136,6 +140,10 @@ def _amounts(quota: _Quota) -> Iterator[Violation]:
             problem = str(error).removeprefix("is ")
             fix = "write a number, such as 1"
             yield Violation(path, "must be a quantity", problem, fix, identity=(*identity, "unreadable"))
+            continue
+        if isinstance(written, str) and not _SCHEMA.fullmatch(written):
+            fix = f"write {quantity.show(parsed)}, as Kueue's schema wants it"
+            yield Violation(path, "must be a quantity", f"'{written}'", fix, identity=(*identity, "unreadable"))
             continue
         if parsed < 0:
             yield Violation(

@@ -10,7 +10,7 @@ Guide: step 2, 'so the LocalQueue exists when the first Workload appears'; Tunin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from webhook.engine.policy import Mode, Policy
 from webhook.engine.queues import listed
@@ -24,7 +24,11 @@ from webhook.kube.snapshot import FactsMissing, Snapshot
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
     chains = [
-        *(_queue(queue, path, subject.namespace, snapshot) for queue, path in _named(subject, QUEUE_LABEL).items()),
+        *(
+            link(queue, path, subject.namespace, snapshot)
+            for queue, path in _named(subject, QUEUE_LABEL).items()
+            for link in (_queue, _kueue)
+        ),
         *(_priority_class(name, path, snapshot) for name, path in _named(subject, PRIORITY_CLASS_LABEL).items()),
     ]
     missing: FactsMissing | None = None
@@ -87,9 +91,38 @@ def _queue(queue: str, path: Path, namespace: str, snapshot: Snapshot) -> Iterat
             path,
             must="must lead to a queue that admits",
             actual=f"{queue}, {which} is stopped, being deleted or not active",
-            fix="set stopPolicy to None, or mend what its Active condition says",
+            fix="set stopPolicy to None, or see its Active condition",
             identity=("stopped", queue),
         )
+    elif not cluster_queue.takes(namespace, _labels(namespace, snapshot)):
+        yield Violation(
+            path,
+            must="must lead to a queue for this namespace",
+            actual=f'{queue}, whose ClusterQueue "{name}" does not select it',
+            fix="widen its namespaceSelector: until then the pods stay gated",
+            identity=("namespaceSelector", name),
+        )
+
+
+def _kueue(queue: str, path: Path, namespace: str, snapshot: Snapshot) -> Iterator[Violation]:
+    """Whether Kueue looks at the label at all. Where nothing tells how it is set up, nothing is said."""
+    try:
+        setting = snapshot.kueue_configuration().leaves_out(namespace, _labels(namespace, snapshot))
+    except FactsMissing:
+        return
+    if setting:
+        yield Violation(
+            path,
+            must="must be where Kueue gates pods",
+            actual=f"{queue}, which does nothing here",
+            fix=f"see {setting} in Kueue's configuration",
+            identity=("configuration", setting),
+        )
+
+
+def _labels(namespace: str, snapshot: Snapshot) -> Mapping[str, str]:
+    fact = snapshot.namespace(namespace)
+    return {} if fact is None else fact.labels
 
 
 def _priority_class(name: str, path: Path, snapshot: Snapshot) -> Iterator[Violation]:
@@ -109,6 +142,6 @@ RULE = Rule(
     mode=Mode.WARN,
     kinds=WORKLOADS,
     check=check,
-    needs=frozenset({"LocalQueue", "ClusterQueue", "ResourceFlavor", "WorkloadPriorityClass"}),
+    needs=frozenset({"LocalQueue", "ClusterQueue", "ResourceFlavor", "WorkloadPriorityClass", "ConfigMap"}),
     page=__doc__,
 )
