@@ -72,9 +72,9 @@ def test_the_second_queue_is_denied_with_the_arithmetic(team: Team, floorkeeper:
         f'ClusterQueue "{name}-model-c": spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: must keep the '
         f"floors within the hardware, is 1: floors of {GPU} in flavor {flavor}: "
         f'ClusterQueue "{name}-model-a" 5 + ClusterQueue "{name}-model-b" 5 + ClusterQueue "{name}-model-c" 1 = 11; '
-        "hardware: 10 on 2 nodes; fix: lower it to 0, or first lower other floors by 1 in all, then repeat this "
-        "write; for nodes yet to come, declare the flavor's total, 11, in the policy (capacity.declared) "
-        "[floors-exceed-capacity]"
+        "hardware: 10 on 2 nodes; fix: lower it to 0, or first lower other floors by 1 in all, such as "
+        f'ClusterQueue "{name}-model-b" to 4, then repeat this write; for nodes yet to come, declare the flavor\'s '
+        "total, 11, in the policy (capacity.declared) [floors-exceed-capacity]"
     )
 
 
