@@ -15,7 +15,6 @@ _VERSIONS = ("v1beta1", "v1beta2")
 """The label that the API server gives to every namespace: its name."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class WorkloadPriorityClassFact:
     name: str
