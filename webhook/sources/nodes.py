@@ -43,11 +43,11 @@ class Problem:
 
 
 class Refused(Exception):
-    """The rest of a text cannot be read."""
+    """The rest of a text cannot be read. `index` is the character from which on another document may begin."""
 
-    def __init__(self, line: int, column: int, text: str) -> None:
+    def __init__(self, line: int, column: int, text: str, index: int | None = None) -> None:
         super().__init__(text)
-        self.line, self.column, self.text = line, column, text
+        self.line, self.column, self.text, self.index = line, column, text, index
 
 
 class _Loader(_Base):
@@ -73,12 +73,12 @@ def compose(text: str) -> Iterator[yaml.Node]:
     except yaml.MarkedYAMLError as error:
         raise _syntax(error, text) from None
     except yaml.YAMLError as error:
-        raise Refused(1, 1, f"is not YAML: {_line(error)}; correct it") from None
+        raise Refused(0, 0, f"is not YAML: {_line(error)}; correct it") from None
     except (ValueError, OverflowError) as error:
         # PyYAML without libyaml lets an escape beyond Unicode come this far.
-        raise Refused(1, 1, f"is not YAML: {_line(error)}; correct it") from None
+        raise Refused(0, 0, f"is not YAML: {_line(error)}; correct it") from None
     except RecursionError:
-        raise Refused(1, 1, _TOO_DEEP) from None
+        raise Refused(0, 0, _TOO_DEEP) from None
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str) -> Refused:
@@ -86,21 +86,24 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> Refused:
     endless = error.context in ("while scanning a simple key", "while scanning a quoted scalar")
     mark = (error.context_mark if endless else None) or error.problem_mark or error.context_mark
     if mark is None:
-        return Refused(1, 1, f"is not YAML: {_line(error)}; correct it")
+        return Refused(0, 0, f"is not YAML: {_line(error)}; correct it")
     line, column = mark.line + 1, mark.column + 1
+    index = min(each.index for each in (error.context_mark, error.problem_mark) if each)
     near = {mark.line - 1, mark.line} | ({error.context_mark.line} if error.context_mark else set())
     lines = text.split("\n")
     if any("{{" in lines[index] for index in near if 0 <= index < len(lines)):
-        return Refused(line, column, _TEMPLATE)
+        return Refused(line, column, TEMPLATE, index)
     if "nesting depth" in (error.problem or ""):
-        return Refused(line, column, _TOO_DEEP)
+        return Refused(line, column, _TOO_DEEP, index)
+    if "duplicate anchor" in (error.context or ""):
+        return Refused(line, column, "the anchor was there before in this document; give it another name", index)
     at = lines[mark.line][mark.column : mark.column + 1] if mark.line < len(lines) else ""
     fix = "indent with spaces, not tabs" if at == "\t" else "correct it"
     what = f"{error.context}: {error.problem}" if error.context else error.problem
-    return Refused(line, column, f"is not YAML at column {column}: {what}; {fix}")
+    return Refused(line, column, f"is not YAML at column {column}: {what}; {fix}", index)
 
 
-_TEMPLATE = "looks like an unrendered Helm template ('{{'); render it first, for instance with `helm template`"
+TEMPLATE = "looks like an unrendered Helm template ('{{'); render it first, for instance with `helm template`"
 _TOO_DEEP = f"is nested deeper than {DEEPEST} levels; no Kubernetes object is"
 
 
@@ -119,7 +122,7 @@ class Builder:
         self.offset = 0
         """Lines of the file before the text that is being read."""
 
-        self._file = file
+        self.file = file
         self._copies = 0
         self._built: set[int] = set()
         self._open: set[int] = set()
@@ -133,9 +136,13 @@ class Builder:
         except RecursionError:
             raise _refused(root, _TOO_DEEP) from None
 
+    def refuse(self, refused: Refused) -> None:
+        line = refused.line + self.offset if refused.line else 0
+        self.problems.append(Problem(self.file, line, refused.column, refused.text))
+
     def note(self, node: yaml.Node, text: str, foreign: bool = False) -> None:
         mark = node.start_mark
-        self.problems.append(Problem(self._file, mark.line + 1 + self.offset, mark.column + 1, text, foreign))
+        self.problems.append(Problem(self.file, mark.line + 1 + self.offset, mark.column + 1, text, foreign))
 
     def _value(self, node: yaml.Node, copying: bool) -> Any:
         if copying:
@@ -143,6 +150,8 @@ class Builder:
             if self._copies > MOST_COPIES:
                 raise _refused(node, f"aliases repeat more than {MOST_COPIES:,} values; write them out where needed")
         if isinstance(node, yaml.ScalarNode):
+            if node.tag == STRING:
+                return node.value
             try:
                 return scalar(node.tag, node.value)
             except ScalarError as error:
@@ -197,7 +206,7 @@ class Builder:
                 return None
         inner, outer = key.start_mark, parent.start_mark
         braces = isinstance(key, yaml.MappingNode) and (inner.line, inner.column) == (outer.line, outer.column + 1)
-        self.note(key, _TEMPLATE if braces else "a key must be a name, and is a collection; quote it")
+        self.note(key, TEMPLATE if braces else "a key must be a name, and is a collection; quote it")
         return None
 
 

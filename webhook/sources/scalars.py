@@ -7,6 +7,7 @@ a number, 1:30 is a string, 08 is 8, y is true, and a timestamp stays the text t
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import struct
@@ -38,10 +39,15 @@ _LONGEST_INT = 68
 """More characters than an integer of 64 bits needs in any base; a longer run of digits is a float, or a string."""
 
 
+_REMEMBERED = 8192
+"""Scalars and names: a manifest repeats few, and those that are one string take no memory of their own."""
+
+
 class ScalarError(ValueError):
     """A scalar that Kubernetes cannot read either; the message says what it is, and after a semicolon what to do."""
 
 
+@functools.lru_cache(_REMEMBERED)
 def scalar(tag: str, text: str) -> Scalar:
     """The value of a scalar node. `tag` is PLAIN, or the node's own.
 
@@ -53,6 +59,7 @@ def scalar(tag: str, text: str) -> Scalar:
     return value
 
 
+@functools.lru_cache(_REMEMBERED)
 def name(tag: str, text: str) -> str:
     """The field name that a scalar key becomes in JSON: 1 is '1', on is 'true', 1.10 is '1.1'."""
     value = _resolve(tag, text)

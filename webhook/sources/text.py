@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
+from collections.abc import Iterator
 
 from webhook.sources.nodes import Refused
 
@@ -20,6 +22,8 @@ _JSON_ALONE = re.compile(
 )
 """Every escape in JSON text, and every character that JSON strings may hold and YAML strings may not, or would fold."""
 
+_SEPARATOR = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
+
 _JSON_SPACE = " \t\n\r"
 
 
@@ -27,6 +31,9 @@ def decode(data: bytes) -> str:
     """UTF-8, or UTF-16 with a byte order mark, as kubectl reads them. Raises Refused."""
     if len(data) > LARGEST:
         raise Refused(0, 0, f"is larger than {LARGEST // 2**20} MiB; split it")
+    # Its mark begins like that of UTF-16. Without one, a character of ASCII shows it.
+    if data[:4] in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE) or data[:4].count(0) == 3:
+        raise Refused(1, 1, "is UTF-32; save the file as UTF-8")
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         return data.decode(encoding)
@@ -51,6 +58,21 @@ def fragments(text: str) -> list[tuple[int, str]]:
     if bad[0] == "\0":
         raise Refused(line, column, "holds a NUL character; save the file as UTF-8 text")
     raise Refused(line, column, f"holds the control character U+{ord(bad[0]):04X}; remove it")
+
+
+def documents_after(text: str, index: int) -> Iterator[tuple[int, str]]:
+    """The YAML documents that begin behind a character, each with the number of lines before it.
+
+    They are told by their separators alone, as kubectl does it, since what is before them may be anything.
+    """
+    found = _SEPARATOR.search(text, index)
+    lines, start = 0, 0
+    while found:
+        begin = found.start()
+        found = _SEPARATOR.search(text, found.end())
+        lines += text.count("\n", start, begin)
+        start = begin
+        yield lines, text[begin : found.start() if found else len(text)]
 
 
 def _json_values(text: str) -> list[tuple[int, str]]:

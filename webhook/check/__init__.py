@@ -1,0 +1,1 @@
+"""`floorkeeper check`: admission's verdicts on files, before anything reaches a cluster."""
