@@ -39,8 +39,9 @@ from webhook.server.address import listen_on
 from webhook.server.certificates import Certificates
 from webhook.server.connection import Connection
 from webhook.server.endpoint import MAX_BODY, AdmissionEndpoint
+from webhook.server.http import KEEP_ALIVE_SECONDS, server_config
 from webhook.server.log import JsonFormatter
-from webhook.server.process import KEEP_ALIVE_SECONDS, RENDER_AGAIN, server_config
+from webhook.server.process import RENDER_AGAIN
 from webhook.sources.source import KindState
 
 NAMESPACE = "llm-d-optimized-baseline"

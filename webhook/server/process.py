@@ -15,9 +15,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import uvicorn
-from fastapi import FastAPI
-
 from webhook import __version__
 from webhook.capacity.balance import balance_of
 from webhook.capacity.volcano import volcano_of
@@ -28,19 +25,15 @@ from webhook.scope import webhook_configurations
 from webhook.server.address import CannotListen, UnknownHost, listen_on, shown
 from webhook.server.app import app
 from webhook.server.certificates import CertificateError, Certificates
-from webhook.server.connection import Connection
 from webhook.server.drift import DriftWatch
+from webhook.server.http import Server, server_config
 from webhook.server.log import log_to
 from webhook.server.readiness import Readiness
 from webhook.sources.source import Source, SourceError
 
-KEEP_ALIVE_SECONDS = 120
-"""Idle connections are kept longer than the API server's 90 s, or it would write into one that we just closed."""
-
 DRAIN_SECONDS = 3.0
 """From not ready to no new connections: time for the endpoints to be withdrawn."""
 
-_GRACE_SECONDS = 5  # for answers under way; with the drain and the source's second it stays below 10 s
 _RELOAD_SECONDS = 1.0
 _SOURCE_STOP_SECONDS = 1.0
 _GARBAGE = 100_000  # new objects between two rounds of garbage collection
@@ -173,7 +166,7 @@ class _Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._signalled, number)
-        server = _Server(server_config(app(RULES, self._readiness), self._certificates), self._tell_start)
+        server = Server(server_config(app(RULES, self._readiness), self._certificates), self._tell_start)
         serving = asyncio.create_task(server.serve(self._sockets))
         watch = DriftWatch(self._policies, self._readiness.source)
         background = [asyncio.create_task(self._reload()), asyncio.create_task(watch.run())]
@@ -286,37 +279,3 @@ class _Process:
     def _tell_notes(self) -> None:
         for note in self._policies.notes(datetime.now(UTC).date()):
             log.warning(note)
-
-
-def server_config(built: FastAPI, certificates: Certificates) -> uvicorn.Config:
-    """uvicorn's settings; sockets are passed in when it serves."""
-    return uvicorn.Config(
-        built,
-        http=Connection,
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-        ssl_context_factory=lambda _config, _default: certificates.context,
-    )
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without its own ideas of signals."""
-
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._tell_start = started
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._tell_start()
