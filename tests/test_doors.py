@@ -1,4 +1,8 @@
-"""Every fixture over HTTPS, as the API server sends it: /mutate, the patch applied, /validate."""
+"""Every fixture over HTTPS, as the API server sends it (/mutate, the patch applied, /validate), and by `check`.
+
+The engine's own answers are in test_fixtures.py, the real API server's in tests/cluster/test_doors.py. All three are
+held to the messages in the fixtures' headers, so the doors agree.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,26 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import uvicorn
+import yaml
 
-from tests.cases import BASE, Case, Object, all_cases, policy_of, snapshot_of
+from tests.cases import BASE, FIXTURES, Case, Object, all_cases, policy_of, snapshot_of
+from tests.checking import checked, lines, written
 from tests.door import FixedPolicy, StillSource, review_of
 from tests.rfc6902 import applied
+from webhook.check.defaults import filled_in
+from webhook.kube.kinds import kind_of
+from webhook.kube.objects import group
 from webhook.rules import RULES
 from webhook.server.address import listen_on
 from webhook.server.app import app
 from webhook.server.certificates import Certificates
-from webhook.server.process import server_config
+from webhook.server.http import server_config
 from webhook.server.readiness import Readiness
 from webhook.server.response import warnings
 
@@ -81,3 +91,52 @@ def test_https(door: HttpsDoor, case: Case) -> None:
     assert sorted(said) == sorted(
         warnings([text])[0] if warn else text for text, warn in zip(expected, warned, strict=True)
     )
+
+
+DELETIONS = {
+    "queue-in-use/fail-cluster-queue",
+    "queue-in-use/fail-deployment",
+    "queue-in-use/fail-pod",
+    "queue-in-use/fixed-cluster-queue",
+    "queue-in-use/fixed-deployment",
+    "queue-in-use/pass-allow-delete",
+    "queue-in-use/pass-empty",
+    "queue-in-use/pass-other-queue",
+}
+"""No file says that an object is to be deleted."""
+
+SURVEYED = {
+    "floors-below-capacity/pass-first-apply": [
+        'warn: ClusterQueue "llm-d-model-c-cq": spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: must '
+        "leave nothing unclaimed, is such that floors claim 2 of 4 nvidia.com/gpu; fix: raise floors by 2, else idle "
+        "[floors-below-capacity]"
+    ],
+    "floors-exceed-capacity/fail-flavor-not-there": [
+        "warn: not evaluated: ResourceFlavor: late not there [floors-below-capacity]"
+    ],
+}
+"""What `check` says beyond admission, because it sees all objects at once."""
+
+
+def test_deletions() -> None:
+    assert {case.id for case in all_cases() if case.removal} == DELETIONS
+
+
+@pytest.mark.parametrize("case", [case for case in all_cases() if not case.removal], ids=lambda case: case.id)
+def test_doors_agree(tmp_path: Path, case: Case) -> None:
+    policy = yaml.safe_load((FIXTURES / "base" / "policy.yaml").read_text())
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump({**policy, **case.extra_policy}))
+    result = checked(
+        case.subject,
+        state=(written(tmp_path / "state", *BASE, *case.state),),
+        policy=str(tmp_path / "policy.yaml"),
+        diff_against=written(tmp_path / "old", case.old) if case.old is not None else "",
+    )
+    assert sorted(lines(result)) == sorted([*case.expected, *SURVEYED.get(case.id, [])])
+    assert (result.errors, result.objects) == ((), 1)
+    if case.patched:
+        kind = kind_of(group(case.subject["apiVersion"]), case.subject["kind"])
+        assert kind is not None
+        assert case.fixed is not None
+        (change,) = {str(found.change): found.change for found in result.findings if found.change}.values()
+        assert applied(filled_in(kind, case.subject), change) == filled_in(kind, case.fixed)

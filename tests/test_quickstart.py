@@ -26,7 +26,6 @@ import yaml
 from scripts.quickstart import __main__ as quickstart
 from scripts.quickstart.apiserver import ApiServer, BadAnswer
 from scripts.quickstart.certificate import CertificateFiles, write_certificate
-from scripts.quickstart.defaults import filled_in
 from scripts.quickstart.example import BadExample, Example, read_example, read_examples
 from scripts.quickstart.patch import CannotPatch, patched
 from scripts.quickstart.readme import Run, run_quickstart
@@ -36,6 +35,8 @@ from scripts.quickstart.signals import Signals
 from scripts.quickstart.trial import tried
 from tests import rfc6902
 from tests.cluster.controlplane import Cluster, running_cluster, until
+from webhook.check.defaults import filled_in
+from webhook.kube.kinds import DEPLOYMENT
 from webhook.kube.names import MANAGED_LABEL
 from webhook.policy import read_policy
 from webhook.report import Word, denial_text
@@ -104,32 +105,6 @@ class TestExamples:
             read_examples(tmp_path)
 
 
-class TestDefaults:
-    def test_deployment(self) -> None:
-        value = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": {"containers": []}}}}
-        before = copy.deepcopy(value)
-        rolling = {"maxSurge": "25%", "maxUnavailable": "25%"}
-        assert filled_in(value)["spec"] == {
-            "replicas": 1,
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
-            "template": {"spec": {"containers": [], "terminationGracePeriodSeconds": 30}},
-        }
-        assert value == before
-
-    def test_what_is_there_stays(self) -> None:
-        spec = {
-            "replicas": 0,
-            "strategy": {"type": "Recreate"},
-            "template": {"spec": {"terminationGracePeriodSeconds": 0}},
-        }
-        value = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
-        assert filled_in(value) == value
-
-    def test_other_kinds_have_none(self) -> None:
-        value = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {}}
-        assert filled_in(value) == value
-
-
 class TestPatch:
     VALUE: dict[str, Any] = {"a": {"b/c": 1}, "list": [{"x": 1}]}  # noqa: RUF012
 
@@ -176,7 +151,7 @@ class TestApiServer:
     def test_patched(self, api_server: ApiServer) -> None:
         example = EXAMPLES[0]
         created = api_server.create(example.value)
-        assert created.sent == filled_in(example.value)
+        assert created.sent == filled_in(DEPLOYMENT, example.value)
         assert created.stored != created.sent
         assert created.denial is None
         assert len(created.warnings) == 2

@@ -509,6 +509,7 @@ def test_the_order_that_works() -> None:
             '7: guarantees of nvidia.com/gpu: Queue "a" 7 + Queue "b" 5 = 12; hardware: 10 on 2 nodes; '
             "Kueue floors, maybe on the same nodes: 3",
             'lower it to 5, or first lower Queue "b" to 3, then repeat this write',
+            resource=GPU,
         )
     ]
     apply(snapshot, vqueue("b", 3))
@@ -539,6 +540,7 @@ def test_a_move_is_told_at_the_parent() -> None:
             MUST,
             'none: guarantees of nvidia.com/gpu: Queue "p" 8 + Queue "a" 4 = 12; hardware: 10 on 2 nodes',
             'keep its parent, or first lower Queue "p" to 6, then repeat this write',
+            resource=GPU,
         )
     ]
 
@@ -569,6 +571,7 @@ def test_capacity_that_is_away_is_advice() -> None:
             "9: capacity is away, 9 guaranteed, 8 of 10 nvidia.com/gpu usable",
             "bring nodes back",
             advice=True,
+            resource=GPU,
         )
     ]
 

@@ -10,11 +10,11 @@ from http.client import HTTPException
 from typing import Any
 from uuid import uuid4
 
-from scripts.quickstart.defaults import filled_in
 from scripts.quickstart.example import Object
 from scripts.quickstart.patch import patched
 from scripts.quickstart.server import Client
-from webhook.kube.kinds import kind_of
+from webhook.check.defaults import filled_in
+from webhook.kube.kinds import Kind, kind_of
 from webhook.kube.objects import group
 from webhook.report import Denial
 
@@ -48,7 +48,7 @@ class ApiServer:
 
     def create(self, value: Object) -> Created:
         """What comes of creating the object. Raises BadAnswer."""
-        sent = filled_in(value)
+        sent = filled_in(_row(value), value)
         stored = sent
         warnings: list[str] = []
         denial: Denial | None = None
@@ -94,13 +94,19 @@ def _covers(webhook: dict[str, Any], value: Object) -> bool:
     )
 
 
-def _resource(value: Object) -> tuple[str, str, str]:
-    """Group, version and plural name. Raises BadAnswer for a kind that no webhook of ours is asked about."""
+def _row(value: Object) -> Kind:
+    """The kind. Raises BadAnswer for one that no webhook of ours is asked about."""
     api_version, kind = str(value["apiVersion"]), str(value["kind"])
     row = kind_of(group(api_version), kind)
     if row is None:
         raise BadAnswer(f"{api_version} {kind}: Floorkeeper judges no such kind, so no webhook is asked")
-    return row.group, api_version.rpartition("/")[2], row.resource
+    return row
+
+
+def _resource(value: Object) -> tuple[str, str, str]:
+    """Group, version and plural name."""
+    row = _row(value)
+    return row.group, str(value["apiVersion"]).rpartition("/")[2], row.resource
 
 
 def _review(value: Object) -> dict[str, Any]:

@@ -28,6 +28,8 @@ class Told:
     actual: str
     fix: str
     advice: bool = False
+    resource: str = ""
+    """What all guarantees together are too many of, '' for what is wrong with this Queue by itself."""
 
 
 def tell(
@@ -47,7 +49,8 @@ def tell(
         own = (after.parent or "none") if comparison.moved else show(comparison.own)
         if comparison.worse:
             arithmetic = describe(comparison, settings) + volcano.beside_volcano(comparison.resource)
-            yield Told(path, "must keep the guarantees within the hardware", f"{own}: {arithmetic}", _fix(comparison))
+            must, fix = "must keep the guarantees within the hardware", _fix(comparison)
+            yield Told(path, must, f"{own}: {arithmetic}", fix, resource=comparison.resource)
         elif comparison.away:
             away = f"{show(comparison.after)} guaranteed, {show(comparison.usable)} of {show(comparison.hardware)}"
             yield Told(
@@ -56,6 +59,7 @@ def tell(
                 f"{own}: capacity is away, {away} {comparison.resource} usable",
                 "bring nodes back",
                 advice=True,
+                resource=comparison.resource,
             )
 
 

@@ -6,7 +6,7 @@ and a violation that can be mended carries its edits as data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -45,6 +45,11 @@ class Violation:
     advice: bool = False
     identity: Hashable = None
     weight: int = 0
+    shared: Hashable = None
+    """What several objects are at fault for together, None if it is this one alone. A door that judges them all at
+    once says it once, at the last of them, and at one whose violation is `aside` only if no other says it."""
+
+    aside: bool = False
 
     @property
     def key(self) -> Hashable:
@@ -52,6 +57,7 @@ class Violation:
 
 
 Check = Callable[[Subject, Snapshot, Policy], Iterable[Violation]]
+Survey = Callable[[Sequence[Subject], Snapshot, Policy], Iterable[tuple[Subject, Violation]]]
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,10 @@ class Rule:
 
     judges_change: bool = False
     """Whether check itself compares with the old object: whatever it yields is new."""
+
+    survey: Survey | None = None
+    """What is wrong with subjects (of `kinds`) as a whole, each violation with the one it is told at. Asked by a door
+    that sees everything at once, beside `check`, and never more than a warning. May raise FactsMissing."""
 
     needs: frozenset[str] = frozenset()
     """The kinds that it compares the subject with."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
-from webhook.kube.autoscaler_facts import AutoscalerFact
 from webhook.kube.facts import (
     PROJECTIONS,
     Fact,
@@ -23,6 +22,7 @@ from webhook.kube.reservation import Reservation
 from webhook.kube.volcano_facts import VolcanoQueueFact
 
 _F = TypeVar("_F", bound=Fact)
+_T = TypeVar("_T")
 
 _CLUSTER = ""
 """The namespace under which cluster-scoped facts are kept."""
@@ -58,6 +58,7 @@ class Snapshot:
         self._facts: dict[str, dict[str, dict[str, Fact]]] = {kind: {} for kind in PROJECTIONS}
         self._unknown: dict[str, str] = dict.fromkeys(PROJECTIONS, unknown)
         self._observers: tuple[Observer, ...] = ()
+        self._derived: dict[tuple[str, str], dict[Hashable, Any]] = {}
         self.origin = self
         """What the observers keep sums of: itself, but for a snapshot made by `overlaid`."""
 
@@ -134,15 +135,6 @@ class Snapshot:
         found = self.facts("LocalQueue")
         return [fact for fact in found if isinstance(fact, LocalQueueFact) and fact.cluster_queue == cluster_queue]
 
-    def autoscalers(self, namespace: str, *kinds: str) -> list[AutoscalerFact]:
-        """The autoscalers of these kinds in a namespace, kind by kind, sorted by name."""
-        return [
-            fact
-            for kind in kinds
-            for _, fact in sorted(self._known(kind).get(namespace, {}).items())
-            if isinstance(fact, AutoscalerFact)
-        ]
-
     def limit_ranges(self, namespace: str) -> list[LimitRangeFact]:
         found = self._known("LimitRange").get(namespace, {})
         return [fact for _, fact in sorted(found.items()) if isinstance(fact, LimitRangeFact)]
@@ -171,6 +163,9 @@ class Snapshot:
         found = self._known("ResourceQuota").get(namespace, {})
         return [fact for _, fact in sorted(found.items()) if isinstance(fact, ResourceQuotaFact)]
 
+    def workload(self, kind: str, namespace: str, name: str) -> WorkloadFact | None:
+        return self._named(kind, namespace, name, WorkloadFact)
+
     def workloads(self, namespace: str, *kinds: str) -> list[WorkloadFact]:
         """The workloads of these kinds in a namespace, kind by kind, sorted by name."""
         return [
@@ -179,6 +174,17 @@ class Snapshot:
             for _, fact in sorted(self._known(kind).get(namespace, {}).items())
             if isinstance(fact, WorkloadFact)
         ]
+
+    def derived(self, kind: str, namespace: str, key: Hashable, make: Callable[[Mapping[str, Fact]], _T]) -> _T:
+        """What `make` makes of all facts of a kind in a namespace, by name; it is kept under `key` until one changes.
+
+        So a rule that looks for what refers to a subject does not look at everything for each subject.
+        """
+        facts = self._known(kind).get(namespace, {})
+        kept = self._derived.setdefault((kind, namespace), {})
+        if key not in kept:
+            kept[key] = make(facts)
+        return kept[key]  # type: ignore[no-any-return]
 
     def require(self, kinds: Iterable[str]) -> None:
         """Raises FactsMissing if one of the kinds is not known."""
@@ -220,8 +226,9 @@ class Snapshot:
         """The observer hears no more."""
         self._observers = tuple(each for each in self._observers if each is not observer)
 
-    def _tell(self, kind: str, before: Mapping[str, Fact], after: Mapping[str, Fact]) -> None:
+    def _tell(self, kind: str, namespace: str, before: Mapping[str, Fact], after: Mapping[str, Fact]) -> None:
         """What differs between the facts of one namespace, by name."""
+        self._derived.pop((kind, namespace), None)
         observers = [observer for observer in self._observers if kind in observer.kinds]
         if not observers:
             return
@@ -241,22 +248,23 @@ class Snapshot:
         before, self._facts[kind] = self._facts[kind], table
         self._unknown.pop(kind, None)
         for namespace in sorted(before.keys() | table.keys()):
-            self._tell(kind, before.get(namespace, {}), table.get(namespace, {}))
+            self._tell(kind, namespace, before.get(namespace, {}), table.get(namespace, {}))
 
     def replace_namespace(self, kind: str, namespace: str, facts: Iterable[Fact]) -> None:
         """All facts of a kind in one namespace."""
         before = self._facts[kind].get(namespace, {})
         after = self._facts[kind][namespace] = {fact.name: fact for fact in facts}
-        self._tell(kind, before, after)
+        self._tell(kind, namespace, before, after)
 
     def put(self, kind: str, fact: Fact) -> bool:
         """One fact, new or changed; whether it changed anything."""
-        names = self._facts[kind].setdefault(_namespace_of(fact), {})
+        namespace = _namespace_of(fact)
+        names = self._facts[kind].setdefault(namespace, {})
         before = names.get(fact.name)
         if before == fact:
             return False
         names[fact.name] = fact
-        self._tell(kind, {} if before is None else {fact.name: before}, {fact.name: fact})
+        self._tell(kind, namespace, {} if before is None else {fact.name: before}, {fact.name: fact})
         return True
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
@@ -265,14 +273,14 @@ class Snapshot:
         if not names:
             self._facts[kind].pop(namespace, None)
         if before is not None:
-            self._tell(kind, {name: before}, {})
+            self._tell(kind, namespace, {name: before}, {})
 
     def forget(self, kind: str, reason: str) -> None:
         """A kind that cannot be read any more, and why."""
         before, self._facts[kind] = self._facts[kind], {}
         self._unknown[kind] = reason
-        for _, names in sorted(before.items()):
-            self._tell(kind, names, {})
+        for namespace, names in sorted(before.items()):
+            self._tell(kind, namespace, names, {})
 
 
 def _namespace_of(fact: Fact) -> str:

@@ -45,7 +45,8 @@ from webhook.kube.snapshot import Snapshot
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
     if subject.kind is VOLCANO_QUEUE:
         for told in tell(subject.name, subject.old, subject.value, snapshot, policy.capacity, policy.accelerators):
-            yield Violation(told.path, told.must, told.actual, told.fix, advice=told.advice)
+            shared = told.resource or None
+            yield Violation(told.path, told.must, told.actual, told.fix, advice=told.advice, shared=shared)
         return
     before = subject.before.fact if subject.before is not None else None
     write = quota_write(
@@ -67,10 +68,19 @@ def _violations(subject: Subject, write: QuotaWrite, comparisons: tuple[Comparis
         if cut is None or not (comparison.worse or comparison.away):
             continue
         path, own = _place(subject, write, comparison, cut)
+        # Each floor of the cut says the same when all are judged; the flavor says it where the floors are not written.
+        shared, aside = (cut.resource, cut.flavors, cut.usable), subject.kind is RESOURCE_FLAVOR
         if comparison.worse:
             volcano = volcano_of(write.snapshot, write.balance.settings, write.balance.accelerators)
             actual = f"{own}: {describe(cut)}{volcano.beside_kueue(cut.resource)}"
-            yield Violation(path, "must keep the floors within the hardware", actual, _fix(write, comparison, cut))
+            yield Violation(
+                path,
+                "must keep the floors within the hardware",
+                actual,
+                _fix(write, comparison, cut),
+                shared=shared,
+                aside=aside,
+            )
         else:
             after = comparison.after
             guaranteed, usable, hardware = map(show, (after.floors, after.usable, after.hardware))
@@ -81,6 +91,8 @@ def _violations(subject: Subject, write: QuotaWrite, comparisons: tuple[Comparis
                 f"{own}: {away}",
                 "bring nodes back",
                 advice=True,
+                shared=shared,
+                aside=aside,
             )
 
 

@@ -44,6 +44,7 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             + ("a gated pod counts against it, so Kueue could queue none" if works else "this spelling has no effect")
             + "; the nominalQuota of ClusterQueues replaces it",
             weight=-_amount(hard[key]),
+            shared=(subject.namespace, subject.name),
         )
 
 
@@ -60,6 +61,8 @@ def _newly_managed(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iter
                 fix="remove the key from the quota: gated pods count against it",
                 advice=True,
                 identity=quota.name,
+                shared=(subject.name, quota.name),
+                aside=True,
             )
 
 

@@ -1,14 +1,16 @@
-"""A queue with a floor is in a cohort.
+"""A queue with a floor is in a cohort, and not alone there.
 
 A floor is lent while its queue is idle, and comes back by preemption, only among the members of one cohort. A
-ClusterQueue that is in none keeps its accelerators from everybody else and can borrow none.
+ClusterQueue that is in none, or the only one in its cohort, keeps its accelerators from everybody else and can borrow
+none. That others are in the cohort is asked by `check`, which sees them all: at admission the first has to come alone.
 
 Guide: step 4, 'without a cohort the floors cannot be lent or borrowed'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 from webhook.engine.policy import Mode, Policy
@@ -41,4 +43,43 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
     )
 
 
-RULE = Rule(id="missing-cohort", mode=Mode.WARN, kinds=(CLUSTER_QUEUE,), check=check, page=__doc__)
+def survey(subjects: Sequence[Subject], snapshot: Snapshot, policy: Policy) -> Iterator[tuple[Subject, Violation]]:
+    """The queues that are alone in the tree of their cohort; none where one that lacks a cohort may belong there."""
+    if any(True for subject in subjects for _ in check(subject, snapshot, policy)):
+        return
+    members = Counter(_root(queue.cohort, snapshot) for queue in snapshot.cluster_queues() if queue.cohort)
+    for subject in subjects:
+        queue = cast(ClusterQueueFact, subject.fact)
+        if queue.cohort and has_floor(queue, policy.accelerators) and members[_root(queue.cohort, snapshot)] < 2:
+            field = "cohort" if string(subject.value.get("apiVersion")).endswith("/v1beta1") else "cohortName"
+            yield (
+                subject,
+                Violation(
+                    ("spec", field),
+                    must="must name a cohort that another queue is in",
+                    actual=f"{queue.cohort}, where it is alone",
+                    fix="set it to that of the queues which are to share: nobody lends to it or borrows from it here",
+                ),
+            )
+
+
+def _root(cohort: str, snapshot: Snapshot) -> str:
+    """The Cohort at the top of the tree; of those that go round in a circle, one of them."""
+    seen: set[str] = set()
+    while cohort not in seen:
+        seen.add(cohort)
+        fact = snapshot.cohort(cohort)
+        if fact is None or not fact.parent:
+            return cohort
+        cohort = fact.parent
+    return min(seen)
+
+
+RULE = Rule(
+    id="missing-cohort",
+    mode=Mode.WARN,
+    kinds=(CLUSTER_QUEUE,),
+    check=check,
+    survey=survey,
+    page=__doc__,
+)

@@ -21,7 +21,7 @@ from webhook.engine.policy import Mode, Policy
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.autoscaler_facts import AutoscalerFact
-from webhook.kube.facts import PROJECTIONS
+from webhook.kube.facts import PROJECTIONS, Fact
 from webhook.kube.kinds import AUTOSCALERS, DEPLOYMENT, STATEFUL_SET
 from webhook.kube.quantity import show
 from webhook.kube.snapshot import FactsMissing, Snapshot
@@ -67,12 +67,14 @@ def _of_autoscaler(
     replica = _target(subject.namespace, autoscaler, snapshot, policy)
     if replica is None:
         return
+    shared = _key(autoscaler)
     for index in autoscaler.utilization:
         yield Violation(
             ("spec", "triggers", index, "metricType"),
             must="must be AverageValue for GPU replicas in a queue",
             actual="Utilization",
             fix="use AverageValue: gated pods skew Utilization",
+            shared=shared,
         )
     ceiling = _ceiling(replica, snapshot, policy)
     if ceiling is not None and autoscaler.maximum > ceiling.replicas:
@@ -82,6 +84,7 @@ def _of_autoscaler(
             actual=f"{autoscaler.maximum}, with {_asked(replica)} a replica",
             fix=ceiling.fix(autoscaler),
             weight=autoscaler.maximum - ceiling.replicas,
+            shared=shared,
         )
 
 
@@ -90,14 +93,14 @@ def _of_target(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator
     if replica is None:
         return
     for kind in _MAXIMUM:
-        for autoscaler in snapshot.autoscalers(subject.namespace, kind):
-            if _points_at(autoscaler, subject.kind.kind, subject.name):
-                yield from _of_pair(replica, autoscaler, snapshot, policy)
+        by_target = snapshot.derived(kind, subject.namespace, "by target", _by_target)
+        for autoscaler in by_target.get((subject.kind.group, subject.kind.kind, subject.name), ()):
+            yield from _of_pair(replica, autoscaler, snapshot, policy)
 
 
 def _of_pair(replica: _Replica, autoscaler: AutoscalerFact, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
     """What is wrong with an autoscaler, told to who writes its target."""
-    named = f'{autoscaler.kind} "{autoscaler.name}"'
+    named, shared = f'{autoscaler.kind} "{autoscaler.name}"', _key(autoscaler)
     for index in autoscaler.utilization:
         yield Violation(
             ("metadata", "name"),
@@ -105,6 +108,8 @@ def _of_pair(replica: _Replica, autoscaler: AutoscalerFact, snapshot: Snapshot, 
             actual=f"by spec.triggers[{index}] of {named}",
             fix="use AverageValue there: gated pods skew Utilization",
             identity=("Utilization", autoscaler.name, index),
+            shared=shared,
+            aside=True,
         )
     ceiling = _ceiling(replica, snapshot, policy)
     if ceiling is not None and autoscaler.maximum > ceiling.replicas:
@@ -116,22 +121,33 @@ def _of_pair(replica: _Replica, autoscaler: AutoscalerFact, snapshot: Snapshot, 
             fix=ceiling.fix(autoscaler),
             identity=(autoscaler.kind, autoscaler.name),
             weight=autoscaler.maximum - ceiling.replicas,
+            shared=shared,
+            aside=True,
         )
 
 
-def _points_at(autoscaler: AutoscalerFact, kind: str, name: str) -> bool:
-    """Whether it scales a Deployment or StatefulSet of this name in its own namespace."""
-    return (autoscaler.target_group, autoscaler.target_kind, autoscaler.target_name) == ("apps", kind, name)
+def _key(autoscaler: AutoscalerFact) -> tuple[str, str, str]:
+    return autoscaler.kind, autoscaler.namespace, autoscaler.name
+
+
+def _by_target(facts: Mapping[str, Fact]) -> dict[tuple[str, str, str], list[AutoscalerFact]]:
+    """The autoscalers, sorted by name, by group, kind and name of what they scale in their own namespace."""
+    found: dict[tuple[str, str, str], list[AutoscalerFact]] = {}
+    for _, fact in sorted(facts.items()):
+        if isinstance(fact, AutoscalerFact):
+            target = fact.target_group, fact.target_kind, fact.target_name
+            found.setdefault(target, []).append(fact)
+    return found
 
 
 def _target(namespace: str, autoscaler: AutoscalerFact, snapshot: Snapshot, policy: Policy) -> _Replica | None:
     """A replica of what the autoscaler scales, if it is known and is a queued GPU workload."""
-    if autoscaler.target_kind not in (kind.kind for kind in _TARGETS):
+    if (autoscaler.target_group, autoscaler.target_kind) not in ((kind.group, kind.kind) for kind in _TARGETS):
         return None
-    for workload in snapshot.workloads(namespace, autoscaler.target_kind):
-        if _points_at(autoscaler, workload.kind, workload.name):
-            return _replica(namespace, workload.queue or workload.object_queue, workload.requests, policy)
-    return None
+    workload = snapshot.workload(autoscaler.target_kind, namespace, autoscaler.target_name)
+    if workload is None:
+        return None
+    return _replica(namespace, workload.queue or workload.object_queue, workload.requests, policy)
 
 
 def _own(subject: Subject, policy: Policy) -> _Replica | None:

@@ -9,16 +9,19 @@ Guide: Limitations, 'Same-namespace routing needs one LocalQueue per model'.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import cast
 
 from webhook.engine.policy import Mode, Policy
-from webhook.engine.queues import listed
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
-from webhook.kube.facts import workload_labels
+from webhook.kube.facts import Fact, WorkloadFact, workload_labels
 from webhook.kube.kinds import WORKLOADS
 from webhook.kube.names import FIELD_QUEUE
 from webhook.kube.snapshot import Snapshot
+
+_USERS = ("Deployment", "StatefulSet", "Pod")
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
@@ -30,21 +33,48 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             continue
         own_labels = workload_labels(subject.value, template.value)
         mapped = policy.mapped_queue(subject.namespace, subject.name, own_labels) == queue
-        others = [
-            f"{other.kind} {other.name}"
-            for other in snapshot.workloads(subject.namespace, "Deployment", "StatefulSet", "Pod")
-            if queue == (other.queue or other.object_queue)
-            and not other.owned
-            and (other.kind, other.name) != (subject.kind.kind, subject.name)
-            and not (mapped and policy.mapped_queue(other.namespace, other.name, other.labels) == queue)
-        ]
+        others = _others(subject, queue, snapshot, policy if mapped else None)
         if others:
             yield Violation(
                 (*template.path, *FIELD_QUEUE) if template.queue else FIELD_QUEUE,
                 must="must serve one model",
-                actual=f"{queue}, also that of {listed(others, 1)}",
+                actual=f"{queue}, also that of {others}",
                 fix="give each model a LocalQueue",
+                shared=(subject.namespace, queue),
             )
+
+
+def _others(subject: Subject, queue: str, snapshot: Snapshot, policy: Policy | None) -> str:
+    """The other workloads on a LocalQueue, in words; with a policy, without those that it maps there. '' for none."""
+    first = ""
+    count = 0
+    for kind in _USERS:
+        names = snapshot.derived(kind, subject.namespace, "by queue", _by_queue).get(queue, {})
+        if names and policy is not None:
+            unmapped = partial(_unmapped, names, queue, policy)
+            names = snapshot.derived(kind, subject.namespace, ("unmapped", queue, policy.queues), unmapped)
+        own = subject.name if kind == subject.kind.kind else ""
+        count += len(names) - (own in names)
+        first = first or next((f"{kind} {name}" for name in names if name != own), "")
+    return f"{first} and {count - 1} more" if count > 1 else first
+
+
+def _by_queue(facts: Mapping[str, Fact]) -> dict[str, dict[str, None]]:
+    """The names of the workloads that nothing controls, sorted, by queue."""
+    found: dict[str, dict[str, None]] = {}
+    for name, fact in sorted(facts.items()):
+        if isinstance(fact, WorkloadFact) and not fact.owned:
+            found.setdefault(fact.queue or fact.object_queue, {})[name] = None
+    return found
+
+
+def _unmapped(names: Iterable[str], queue: str, policy: Policy, facts: Mapping[str, Fact]) -> dict[str, None]:
+    found: dict[str, None] = {}
+    for name in names:
+        fact = cast(WorkloadFact, facts[name])
+        if policy.mapped_queue(fact.namespace, name, fact.labels) != queue:
+            found[name] = None
+    return found
 
 
 RULE = Rule(
@@ -52,6 +82,6 @@ RULE = Rule(
     mode=Mode.WARN,
     kinds=WORKLOADS,
     check=check,
-    needs=frozenset({"Deployment", "StatefulSet", "Pod"}),
+    needs=frozenset(_USERS),
     page=__doc__,
 )
