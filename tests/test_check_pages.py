@@ -1,0 +1,123 @@
+"""`floorkeeper explain` and `floorkeeper rules`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from webhook.check.pages import UnknownRule, page, rule_list
+from webhook.cli import main
+from webhook.report import rule_pages, rule_table
+from webhook.rules import RULES
+
+SHORT_GRACE_PERIOD = next(rule for rule in RULES if rule.id == "short-grace-period")
+
+
+def ran(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert isinstance(end.value.code, int)
+    return (end.value.code, *capsys.readouterr())
+
+
+def test_explain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    code, out, err = ran(capsys, "explain", "surge-without-quota")
+    assert (code, err) == (0, "")
+    assert out == page("surge-without-quota", 70) + "\n"
+    assert out.startswith(
+        "surge-without-quota\n"
+        "\n"
+        "A GPU Deployment rolls with maxSurge 0 and maxUnavailable of at least\n"
+        "1.\n"
+        "\n"
+        "Under the default strategy"
+    )
+    assert out.endswith(
+        "\n"
+        "Default: deny, and what can be patched is. The policy changes it:\n"
+        "`rules: {surge-without-quota: deny | warn | off}`.\n"
+        "\n"
+        "Judged: Deployment, StatefulSet, ReplicaSet, Pod.\n"
+    )
+
+
+@pytest.mark.parametrize("rule", [rule.id for rule in RULES])
+@pytest.mark.parametrize("width", [40, 100, 400])
+def test_every_page_is_whole_and_fits(rule: str, width: int) -> None:
+    shown = page(rule, width)
+    written = next(each.page for each in RULES if each.id == rule)
+    assert " ".join(written.split()) in " ".join(shown.split())
+    assert all(len(line) <= min(width, 100) or " " not in line for line in shown.splitlines())
+
+
+def test_facts_that_are_no_prose() -> None:
+    assert page("queue-in-use", 100).endswith(
+        "Judged when deleted: LocalQueue, ClusterQueue.\n"
+        "\n"
+        "Compared with: Deployment, LocalQueue, Namespace, Pod, StatefulSet."
+    )
+
+
+def test_the_id_may_be_copied_out_of_a_message() -> None:
+    assert page("[short-grace-period]", 80) == page("short-grace-period", 80)
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("surge", "did you mean surge-without-quota?"),
+        ("short-grace-periods", "did you mean short-grace-period?"),
+        ("xyz", "floorkeeper rules lists them"),
+        ("", "floorkeeper rules lists them"),
+    ],
+)
+def test_unknown_rules(capsys: pytest.CaptureFixture[str], word: str, hint: str) -> None:
+    message = f"no rule is named {word!r}; {hint}"
+    with pytest.raises(UnknownRule, match=f"^{message}".replace("?", r"\?")):
+        page(word, 80)
+    assert ran(capsys, "explain", word) == (2, "", f"floorkeeper: {message}\n")
+
+
+def test_rules_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = ran(capsys, "rules")
+    assert (code, out, err) == (0, rule_list("table") + "\n", "")
+    head, *rows = out.splitlines()
+    assert head == "RULE                    DEFAULT  PATCHED  WHAT HOLDS"
+    assert len(rows) == len(RULES)
+    assert f"short-grace-period      warn              {SHORT_GRACE_PERIOD.summary}" in rows
+
+
+def test_rules_as_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = f"{rule_table(RULES)}\n\n{rule_pages(RULES)}\n"
+    assert ran(capsys, "rules", "-o", "markdown") == (0, expected, "")
+
+
+def test_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = ran(capsys, "rules", "--output", "json")
+    assert (code, err) == (0, "")
+    rules = json.loads(out)
+    assert [rule["rule"] for rule in rules] == [rule.id for rule in RULES]
+    assert rules[0]["patched"] is True
+    assert next(rule for rule in rules if rule["rule"] == "short-grace-period") == {
+        "rule": "short-grace-period",
+        "mode": "warn",
+        "patched": False,
+        "kinds": [
+            {"group": "apps", "kind": "Deployment"},
+            {"group": "apps", "kind": "StatefulSet"},
+            {"group": "apps", "kind": "ReplicaSet"},
+            {"group": "", "kind": "Pod"},
+        ],
+        "comparedWith": [],
+        "summary": SHORT_GRACE_PERIOD.summary,
+        "page": SHORT_GRACE_PERIOD.page.strip(),
+    }
+
+
+def test_other_outputs_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = ran(capsys, "rules", "-o", "yaml")
+    assert (code, out) == (2, "")
+    assert "'yaml' is not one of 'table', 'markdown', 'json'" in err
