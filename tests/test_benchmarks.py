@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks import floors, start
+from benchmarks import check, floors, start
 from benchmarks.fleet import COHORTS, FLAVORS, GPU, Fleet, cohort, flavor, node
 from benchmarks.floors import MEASURED, POLICY, filled
 from webhook.capacity.balance import balance_of
@@ -70,3 +70,16 @@ def test_help_tells_the_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     for word in ("--nodes", "default: 5000", "--queues", "default: 1000", "--workloads", "default: 20000"):
         assert word in said
+
+
+def test_check_prints_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    check.main(["--files", "3", "--objects", "92", "--runs", "1", "--cold-runs", "1"])
+    _, _, *cold, _, head, first, second, third, ratio = capsys.readouterr().out.splitlines()
+    assert [row.split("  ")[0] for row in cold] == ["python -c pass", "one manifest"]
+    assert head.split()[:4] == ["folder", "objects", "patches", "denials"]
+    sizes = ("3 files, 30 Deployments", "71", "30", "0"), ("1 files, 10 Deployments", "25", "10", "0")
+    for row, size in zip((first, second), sizes, strict=True):
+        assert row.split("  ")[0].strip() == size[0]
+        assert row[30:].split()[:3] == list(size[1:])
+    assert third.startswith("4 files, 40 Deployments ")
+    assert ratio.startswith("3.8 times the objects take ")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from webhook.cli import cli
+from webhook.commands import cli
 from webhook.engine.policy import Policy
 from webhook.kube.accelerators import accelerators
 from webhook.kube.kinds import OWNERS, WORKLOADS, Kind
