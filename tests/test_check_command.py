@@ -16,6 +16,7 @@ import yaml
 
 from tests.checking import GPU, QUOTAS, TEAM, changed, cluster_queue, deployment, local_queue, namespace, node, written
 from webhook.check.formats import FORMATS
+from webhook.check.formats.schema import SCHEMA
 from webhook.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -59,6 +60,8 @@ class TestExitCodes:
             (UNJUDGED, "--fail-on not-evaluated", 3),
             (UNJUDGED, "--strict", 3),
             ((*UNJUDGED, deployment("z", "a-lq", strategy=None)), "--strict", 1),
+            ((*CLEAN, CLEAN[-1]), "", 0),
+            ((*CLEAN, CLEAN[-1]), "--fail-on warn", 1),
             (SKIPPED, "", 2),
             (SKIPPED, "--allow-empty --strict", 0),
             ((), "", 2),
@@ -307,3 +310,9 @@ class TestProcess:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
         assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, stdout, stderr = ran(capsys, "--schema")
+    assert (code, stderr) == (0, "")
+    assert json.loads(stdout) == SCHEMA

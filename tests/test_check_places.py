@@ -146,7 +146,12 @@ class TestCompletion:
     def test_bash(self, programs: Path, tmp_path: Path) -> None:
         assert self.completed(programs, tmp_path, "che") == ["check"]
         assert self.completed(programs, tmp_path, "policy", "") == ["check", "schema", "--help"]
-        assert self.completed(programs, tmp_path, "check", "in", "--s") == ["--state", "--server", "--strict"]
+        assert self.completed(programs, tmp_path, "check", "in", "--s") == [
+            "--state",
+            "--server",
+            "--strict",
+            "--schema",
+        ]
         assert set(self.completed(programs, tmp_path, "check", "-")) == set(flags())
 
     @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -70,6 +70,7 @@ _OPTIONS: tuple[tuple[tuple[str, ...], str, str, Mapping[str, Any]], ...] = (
     (("--allow-empty",), "", "Having nothing to check is fine.", {"action": "store_true"}),
     (("--fix",), "", "Write into the files what admission would patch.", {"action": "store_true"}),
     (("--dry-run",), "", "With --fix: print what it would change.", {"action": "store_true"}),
+    (("--schema",), "", "Print the JSON Schema of -o json, and exit.", {"action": "store_true"}),
     (("-h", "--help"), "", "Show this message and exit.", {"action": "store_true"}),
 )
 
@@ -114,6 +115,9 @@ def _run(words: Sequence[str]) -> int:
         asked = _asked(words)
         if asked.help:
             _write(_help())
+            return 0
+        if asked.schema:
+            _write(_schema())
             return 0
         options, fail_on = _options(asked), _fail_on(asked)
         inputs = _read(options)
@@ -165,7 +169,7 @@ def _asked(words: Sequence[str]) -> argparse.Namespace:
     for flags, _, _, settings in _OPTIONS:
         parser.add_argument(*flags, **settings)
     asked = parser.parse_intermixed_args(list(words))
-    if asked.help:
+    if asked.help or asked.schema:
         return asked
     if not asked.paths:
         raise BadOption("no PATH: give files, folders, or - for stdin")
@@ -260,6 +264,14 @@ def _write(text: str) -> None:
 
 def _has_colours() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _schema() -> str:
+    import json
+
+    from webhook.check.formats.schema import SCHEMA
+
+    return f"{json.dumps(SCHEMA, indent=2)}\n"
 
 
 def _help() -> str:

@@ -133,7 +133,7 @@ def _twice(documents: Sequence[Document], namespace: str) -> Iterator[Fault]:
         if first:
             what = f'{kind} "{name}"' + (f' in namespace "{home}"' if home else "")
             text = f"{what} is there twice, first at {first.file}:{first.line}; this one counts, remove one of them"
-            yield Fault(Place(document.file, *position(document, ())), text)
+            yield Fault(Place(document.file, *position(document, ())), text, warning=True)
         last[key] = document
 
 

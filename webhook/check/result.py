@@ -74,6 +74,8 @@ class Fault:
 
     place: Place
     message: str
+    warning: bool = False
+    """Of a note: it fails where warnings do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class Result:
         if self.errors or (not self.checked and not allow_empty):
             return UNUSABLE
         severities = {Severity.DENY, *(Severity(name) for name in fail_on if name != "not-evaluated")}
-        if any(found.severity in severities for found in self.findings):
+        warned = Severity.WARN in severities and any(note.warning for note in self.notes)
+        if warned or any(found.severity in severities for found in self.findings):
             return FAILED
         return NOT_EVALUATED if self.not_evaluated and "not-evaluated" in fail_on else FINE

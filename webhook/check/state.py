@@ -168,7 +168,8 @@ def snapshot_of(items: Sequence[Item], options: Options, policy: Policy) -> tupl
         for kind, listed in live.items():
             for fact in listed:
                 found.add(kind, fact)
-    for item in _given(options.state, faults):
+    given = list(_given(options.state, faults))
+    for item in given:
         found.add_item(item)
     if options.nodes:
         for item in _nodes(options.nodes):
@@ -182,7 +183,8 @@ def snapshot_of(items: Sequence[Item], options: Options, policy: Policy) -> tupl
     if not found.facts["ConfigMap"] and not options.live:
         snapshot.put("ConfigMap", KueueConfigurationFact())
     present = {kind for kind, facts in found.facts.items() if facts} | {item.kind.kind for item in items if item.kind}
-    whole = bool(options.state or options.live)
+    # A folder that holds nothing tells nothing.
+    whole = bool(given or options.live)
     for kind, reason in {**_absent(present, whole, bool(policy.capacity.declared)), **unknown}.items():
         snapshot.forget(kind, reason)
     return snapshot, faults

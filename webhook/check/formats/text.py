@@ -71,8 +71,9 @@ def _object(found: Found) -> tuple[str, str, str, str, str]:
 
 def _faults(faults: Iterable[Fault], severity: str, excerpts: Excerpts, paint: _Paint) -> Iterator[str]:
     for fault in faults:
-        yield _headline(fault.place, severity, fault.message, paint)
-        yield from _excerpt(fault.place, severity, excerpts, paint)
+        word = "warn" if fault.warning else severity
+        yield _headline(fault.place, word, fault.message, paint)
+        yield from _excerpt(fault.place, word, excerpts, paint)
 
 
 def _headline(place: Place, severity: str, message: str, paint: _Paint) -> str:
