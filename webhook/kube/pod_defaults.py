@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from webhook.kube.objects import Object, at, mapping, metadata, sequence, string
-from webhook.kube.quota_facts import amount
+from webhook.kube.quota_facts import amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,10 @@ def project_limit_range(value: Object) -> LimitRangeFact:
     for entry in map(mapping, sequence(at(value, ("spec", "limits")))):
         if entry.get("type") == "Container":
             for part in ("min", "max", "default", "defaultRequest"):
-                requests |= _amounts(entry.get(part))
+                requests |= amounts(entry.get(part))
     named = metadata(value)
     return LimitRangeFact(string(named.get("namespace")), string(named.get("name")), requests)
 
 
 def project_runtime_class(value: Object) -> RuntimeClassFact:
-    return RuntimeClassFact(string(metadata(value).get("name")), _amounts(at(value, ("overhead", "podFixed"))))
-
-
-def _amounts(value: object) -> dict[str, int]:
-    return {resource: amount(text) for resource, text in mapping(value).items()}
+    return RuntimeClassFact(string(metadata(value).get("name")), amounts(at(value, ("overhead", "podFixed"))))

@@ -183,6 +183,11 @@ def amount(value: object) -> int:
         return 0
 
 
+def amounts(value: object) -> dict[str, int]:
+    """A ResourceList in billionths by resource, each as `amount`."""
+    return {resource: amount(text) for resource, text in mapping(value).items()}
+
+
 def _name(value: Object) -> str:
     return string(metadata(value).get("name"))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from webhook.kube.objects import Object, at, mapping, metadata, string
-from webhook.kube.quota_facts import amount
+from webhook.kube.objects import Object, at, metadata, string
+from webhook.kube.quota_facts import amounts
 
 ROOT = "root"
 """The Queue that Volcano makes at the top."""
@@ -33,10 +33,6 @@ def project_volcano_queue(value: Object) -> VolcanoQueueFact | None:
     return VolcanoQueueFact(
         name,
         "" if parent == ROOT else parent,
-        _amounts(at(value, ("spec", "guarantee", "resource"))),
-        _amounts(at(value, ("spec", "capability"))),
+        amounts(at(value, ("spec", "guarantee", "resource"))),
+        amounts(at(value, ("spec", "capability"))),
     )
-
-
-def _amounts(value: object) -> dict[str, int]:
-    return {resource: amount(text) for resource, text in mapping(value).items()}

@@ -17,10 +17,10 @@ from webhook.engine.policy import Mode, Policy
 from webhook.engine.queues import listed
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
-from webhook.kube import quantity
 from webhook.kube.accelerators import Accelerators
 from webhook.kube.kinds import NAMESPACE, RESOURCE_QUOTA
 from webhook.kube.objects import at, labels, mapping
+from webhook.kube.quota_facts import amount
 from webhook.kube.snapshot import Snapshot
 
 _CLAIMED = ".deviceclass.resource.k8s.io/devices"
@@ -43,7 +43,7 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             fix="remove it: "
             + ("a gated pod counts against it, so Kueue could queue none" if works else "this spelling has no effect")
             + "; the nominalQuota of ClusterQueues replaces it",
-            weight=-_amount(hard[key]),
+            weight=-amount(hard[key]),
             shared=(subject.namespace, subject.name),
         )
 
@@ -72,13 +72,6 @@ def _limits(key: str, accelerators: Accelerators) -> bool:
         return key.removesuffix(_CLAIMED) in accelerators.device_classes
     resource = key.removeprefix("requests.").removeprefix("limits.")
     return accelerators.covers(resource) or resource.removeprefix(_IMPLICIT) in accelerators.device_classes
-
-
-def _amount(value: object) -> int:
-    try:
-        return quantity.parse(value)
-    except quantity.QuantityError:
-        return 0
 
 
 RULE = Rule(
