@@ -101,6 +101,17 @@ class Api:
         created: Object = answer
         return created
 
+    def request_token(self, namespace: str, account: str) -> str:
+        """A token of the ServiceAccount, valid for longer than any test runs."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {"name": ""},
+                   "spec": {"expirationSeconds": 365 * 24 * 3600}}  # fmt: skip
+        status, answer = self.request("POST", path, request)
+        if status != 201:
+            raise Refused(f'a token for ServiceAccount "{account}"', status, answer)
+        token: str = answer["status"]["token"]
+        return token
+
     def serves(self, crd: Object) -> bool:
         """Whether API discovery shows the kind of a CRD; clients that look once, at their start, need that."""
         spec = crd["spec"]

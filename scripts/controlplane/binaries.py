@@ -31,8 +31,7 @@ def find_binaries(names: Collection[str], progress: Progress) -> dict[str, Path]
         progress.say(f"using {name} from {path}")
     missing = [name for name in names if name not in found]
     if missing:
-        folder = build(missing, progress)
-        found |= {name: folder / name for name in missing}
+        found |= build(missing, progress)
     built = int(read_pin("kubernetes", "k8s.io/kubernetes").split(".")[1])
     if server != built and any(name in missing for name in ("kube-controller-manager", "kube-scheduler")):
         progress.say(f"warning: the API server is 1.{server}, the controllers built here are 1.{built}")

@@ -26,6 +26,7 @@ class Target:
 
 
 TARGETS: Mapping[str, Target] = {
+    "cert-manager": Target("cert-manager", "."),
     "etcd": Target("etcd", "."),
     "kube-apiserver": Target("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
     "kube-controller-manager": Target("kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
@@ -49,10 +50,10 @@ def _read_flags(module: str) -> list[str]:
     return ["-trimpath", "-buildvcs=false", "-ldflags", linker]
 
 
-def build_folder() -> Path:
-    """The cache folder of exactly these pins and flags on this kind of machine."""
+def build_folder(*modules: str) -> Path:
+    """The cache folder of exactly these modules' pins and flags on this kind of machine."""
     digest = hashlib.sha256(f"{platform.system()} {platform.machine()} {sorted(_ENVIRONMENT.items())}".encode())
-    for module in MODULES:
+    for module in modules:
         digest.update(repr(_read_flags(module)).encode())
         for file in sorted((FOLDER / module).iterdir()):
             digest.update(f"\n{module}/{file.name}\n".encode() + file.read_bytes())
@@ -63,20 +64,30 @@ def go_environment() -> dict[str, str]:
     return os.environ | _ENVIRONMENT
 
 
-def build(names: Collection[str], progress: Progress) -> Path:
-    """Build those of the named programs that the cache lacks; returns the folder with all of them."""
-    folder = build_folder() / "bin"
-    if all((folder / name).exists() for name in names):
-        return folder
-    with locked(folder.parent / "lock", progress, "a build"):
-        missing = [name for name in TARGETS if name in names and not (folder / name).exists()]
+def build(names: Collection[str], progress: Progress) -> dict[str, Path]:
+    """Name -> path of the named programs; those that the cache lacks are built."""
+    together = [name for name in names if TARGETS[name].module in MODULES]
+    built = _build_into(build_folder(*MODULES), together, progress)
+    for name in names:
+        if name not in together:
+            built |= _build_into(build_folder(TARGETS[name].module), [name], progress)
+    return built
+
+
+def _build_into(parent: Path, names: Collection[str], progress: Progress) -> dict[str, Path]:
+    paths = {name: parent / "bin" / name for name in names}
+    if all(path.exists() for path in paths.values()):
+        return paths
+    with locked(parent / "lock", progress, "a build"):
+        missing = [name for name in TARGETS if name in names and not paths[name].exists()]
         if missing:
+            folder = parent / "bin"
             folder.mkdir(parents=True, exist_ok=True)
             go = find_go(progress)
             progress.say(f"building {', '.join(missing)} into {folder} (the first time this takes minutes)")
             for step, name in enumerate(missing, 1):
                 _build_one(go, name, folder, f"step {step} of {len(missing)}: {name}", progress)
-    return folder
+    return paths
 
 
 def _build_one(go: Path, name: str, folder: Path, step: str, progress: Progress) -> None:

@@ -27,13 +27,17 @@ def write_key(path: Path) -> ec.EllipticCurvePrivateKey:
     return key
 
 
+def _common_name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
 class Authority:
     """A certificate authority that lives for one `up`: its key is never written to disk."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, name: str) -> None:
         self.path = path
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "floorkeeper-test-cluster")])
+        self._name = _common_name(name)
         certificate = (
             self._builder(self._name, self._key)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -59,14 +63,22 @@ class Authority:
 
     def issue(self, folder: Path, name: str, hosts: Sequence[str] = ()) -> None:
         """Write tls.crt and tls.key for a server that is reached on loopback and by the given DNS names."""
-        folder.mkdir(parents=True, exist_ok=True)
-        key = write_key(folder / "tls.key")
         names: list[x509.GeneralName] = [x509.DNSName(host) for host in ("localhost", *hosts)]
         names.append(x509.IPAddress(ipaddress.ip_address(LOOPBACK)))
+        self._issue(folder, name, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(names))
+
+    def issue_client(self, folder: Path, name: str) -> None:
+        """Write tls.crt and tls.key for a client with this common name."""
+        self._issue(folder, name, ExtendedKeyUsageOID.CLIENT_AUTH)
+
+    def _issue(self, folder: Path, name: str, usage: x509.ObjectIdentifier, *extensions: x509.ExtensionType) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        key = write_key(folder / "tls.key")
+        builder = self._builder(_common_name(name), key)
+        for extension in extensions:
+            builder = builder.add_extension(extension, critical=False)
         certificate = (
-            self._builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key)
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )

@@ -1,15 +1,16 @@
-"""`scripts/cluster up DIR` and `scripts/cluster down DIR`."""
+"""The command line of scripts/cluster: up DIR, restart DIR NAME, down DIR."""
 
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .cluster import OPTIONAL, ComponentFailed, Start, Wanted, take_down
+from .cluster import FURTHER, OPTIONAL, ComponentFailed, Start, Wanted, take_down
 from .external import given_kubeconfig, use_external
 from .layout import Layout, Record
 from .manifests import CRDS
 from .process import is_alive
 from .progress import ClusterError, Progress
+from .restart import restart
 from .signals import Interrupted, ignore, install
 
 
@@ -22,9 +23,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command == "down":
             _down(layout, progress)
+        elif arguments.command == "restart":
+            restart(layout, arguments.name, progress)
         else:
-            crds = tuple(dict.fromkeys(arguments.crds))
-            _up(layout, Wanted(arguments.nodes, arguments.gpus, frozenset(arguments.without), crds), progress)
+            # What is started needs its CRDs.
+            crds = tuple(dict.fromkeys([*arguments.crds, *arguments.further]))
+            without, further = frozenset(arguments.without), frozenset(arguments.further)
+            _up(layout, Wanted(arguments.nodes, arguments.gpus, without, crds, further), progress)
     except (ClusterError, OSError) as error:
         progress.say(f"error: {error}")
         return 1
@@ -120,13 +125,25 @@ def _parser() -> argparse.ArgumentParser:
         "without kwok nothing keeps nodes Ready or runs pods",
     )
     up.add_argument(
+        "--with",
+        dest="further",
+        type=_listed(FURTHER),
+        action="extend",
+        default=[],
+        metavar="PART,…",
+        help=f"start these too: {', '.join(FURTHER)} (controllers and CA injector, not its webhook)",
+    )
+    up.add_argument(
         "--crds",
         type=_listed(tuple(CRDS)),
         action="extend",
         default=[],
         metavar="NAME,…",
-        help=f"install further CRDs of projects that Kueue works with: {', '.join(CRDS)}",
+        help=f"install further CRDs: {', '.join(CRDS)}",
     )
+    again = commands.add_parser("restart", help="end one of its programs as a roll-out would, and start it again")
+    again.add_argument("dir", metavar="DIR")
+    again.add_argument("name", metavar="NAME", help="such as kube-apiserver, kueue or etcd; returns when it is ready")
     down = commands.add_parser("down", help="stop it and remove what `up` made")
     down.add_argument("dir", metavar="DIR")
     return parser

@@ -3,7 +3,7 @@
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
@@ -11,19 +11,23 @@ from pathlib import Path
 
 from .api import Api, Object
 from .binaries import find_binaries
-from .components import ADMIN, Component, Kubernetes
+from .build import build
+from .certmanager import PROGRAMS, CertManager
+from .components import ADMIN, Component, Kubernetes, webhook_client_authority
+from .health import is_healthy
 from .kueue import Kueue, answers, crds, find_namespaces
 from .kwok import is_ready, kwok, node
 from .layout import Layout, Record
 from .manifests import kwok_stages, read_crds, read_kueue
 from .ports import Ports
-from .process import is_alive, start, stop
+from .process import Running, is_alive, start, stop
 from .progress import ClusterError, Progress, tail
 from .signals import shielded
 
 OPTIONAL = ("kueue", "scheduler", "controller-manager", "kwok")
+FURTHER = ("cert-manager",)
 # A cold, busy, two-core machine needs most of a minute.
-_PATIENCE_SECONDS = 180
+PATIENCE_SECONDS = 180
 _GRACE_SECONDS = 15
 
 
@@ -35,9 +39,10 @@ class Wanted:
     gpus: int = 5
     without: frozenset[str] = frozenset()
     crds: tuple[str, ...] = ()
+    further: frozenset[str] = frozenset()
 
     def has(self, part: str) -> bool:
-        return part not in self.without
+        return part in self.further if part in FURTHER else part not in self.without
 
 
 class ComponentFailed(ClusterError):
@@ -62,6 +67,8 @@ class Start:
         names += [f"kube-{part}" for part in ("controller-manager", "scheduler") if wanted.has(part)]
         names += [part for part in ("kwok", "kueue") if wanted.has(part)]
         binaries = find_binaries(names, progress)
+        # Never from PATH: what is called so there takes other arguments than ours.
+        binaries |= build([part for part in FURTHER if wanted.has(part)], progress)
         shipped = read_kueue(binaries["kubectl"], progress)
         further = [crd for name in wanted.crds for crd in read_crds(name, progress)]
         stages = kwok_stages(progress) if wanted.has("kwok") else None
@@ -72,22 +79,31 @@ class Start:
         with Ports() as ports:
             kubernetes = Kubernetes(layout.private, ports)
             kueue = Kueue(layout.private, kubernetes, ports, shipped, namespaces) if wanted.has("kueue") else None
+            manager = CertManager(layout.private, kubernetes, ports) if wanted.has("cert-manager") else None
+            objects = [*further, *(kueue.objects if kueue else crds(shipped)), *(manager.objects if manager else ())]
             try:
-                self._start(kubernetes, kueue, [*further, *(kueue.objects if kueue else crds(shipped))], stages)
+                self._start(kubernetes, kueue, manager, objects, stages)
             except (OSError, HTTPException) as error:
                 # A process that is being killed breaks its connections some time before it is gone.
                 time.sleep(0.5)
                 self._fail_if_ended()
                 raise ClusterError(f"could not talk to the API server any more: {error!r}") from error
         kubernetes.write_kubeconfig(layout.kubeconfig, ADMIN, kubernetes.tokens[ADMIN])
-        write_env(layout.env, layout.kubeconfig, layout.bin / "kubectl", layout.bin)
+        write_env(layout, layout.kubeconfig, {"WEBHOOK_CLIENT_CA": webhook_client_authority(layout.private)})
 
-    def _start(self, kubernetes: Kubernetes, kueue: Kueue | None, objects: list[Object], stages: Path | None) -> None:
+    def _start(
+        self,
+        kubernetes: Kubernetes,
+        kueue: Kueue | None,
+        manager: CertManager | None,
+        objects: list[Object],
+        stages: Path | None,
+    ) -> None:
         wanted, layout = self._wanted, self._layout
         self._launch(kubernetes.etcd())
         self._launch(kubernetes.api_server())
+        self._wait_until_healthy("kube-apiserver", kubernetes)
         api = Api(kubernetes.port, kubernetes.tokens[ADMIN], kubernetes.authority.path)
-        self._wait("kube-apiserver", lambda: api.get("/readyz") is not None)
         self._progress.say("kube-apiserver answers")
 
         if wanted.has("controller-manager"):
@@ -101,6 +117,8 @@ class Start:
             self._wait("kube-apiserver", partial(api.serves, crd))
         if kueue:
             self._launch(kueue.component(layout.bin / "kueue", api))
+        for component in manager.components(api) if manager else ():
+            self._launch(component)
         if wanted.has("scheduler"):
             self._launch(kubernetes.scheduler())
         for number in range(1, wanted.nodes + 1):
@@ -122,9 +140,7 @@ class Start:
             account = "/api/v1/namespaces/default/serviceaccounts/default"
             self._wait("kube-controller-manager", lambda: api.get(account) is not None)
         if wanted.has("scheduler"):
-            probe = Api(kubernetes.scheduler_port, None, kubernetes.authority.path)
-            self._wait("kube-scheduler", lambda: probe.get("/readyz") is not None)
-            probe.close()
+            self._wait_until_healthy("kube-scheduler", kubernetes)
         if wanted.has("kwok"):
 
             def all_ready() -> bool:
@@ -134,39 +150,57 @@ class Start:
             self._wait("kwok", all_ready)
         if wanted.has("kueue"):
             self._wait("kueue", lambda: answers(api))
+        if wanted.has("cert-manager"):
+            for name in PROGRAMS:
+                self._wait_until_healthy(name, kubernetes)
 
     def _launch(self, component: Component) -> None:
-        name, private = component.name, self._layout.private
-        argv = component.argv if component.argv[0] == "unshare" else (str(self._layout.bin / name), *component.argv)
-        # Nothing of the caller's environment (KUBECONFIG, proxies, tokens) may change what runs here; whatever a
-        # component writes without being told where lands in the folder that `down` removes.
-        environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(private), "TMPDIR": str(private / "tmp")}
-        (private / "tmp").mkdir(exist_ok=True)
+        argv = component.argv
+        if argv[0] != "unshare":
+            argv = (str(self._layout.bin / (component.binary or component.name)), *argv)
         with shielded():
-            self._record.processes.append(start(name, argv, self._layout.log(name), environment, private))
+            process = launch(self._layout, component.name, argv, component.health)
+            self._record.processes.append(process)
             self._layout.write_record(self._record)
-        self._progress.say(f"started {name}")
+        self._progress.say(f"started {component.name}")
+
+    def _wait_until_healthy(self, name: str, kubernetes: Kubernetes) -> None:
+        [health] = [process.health for process in self._record.processes if process.name == name]
+        assert health is not None
+        self._wait(name, partial(is_healthy, health, kubernetes.authority.path))
 
     def _wait(self, name: str, holds: Callable[[], bool]) -> None:
         """Until `holds`, which `name` is to bring about; fails early when any component has ended."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not holds():
             self._fail_if_ended()
             if time.monotonic() > deadline:
-                raise self._failure(name, f"was not ready within {_PATIENCE_SECONDS} s")
+                raise failure(self._layout, name, f"was not ready within {PATIENCE_SECONDS} s")
             time.sleep(0.05)
 
     def _fail_if_ended(self) -> None:
         for process in self._record.processes:
             if not is_alive(process):
-                raise self._failure(process.name, "ended")
+                raise failure(self._layout, process.name, "ended")
 
-    def _failure(self, name: str, what: str) -> ComponentFailed:
-        log = self._layout.log(name)
-        return ComponentFailed(
-            f"{name} {what}; the last lines of {log}:\n{tail(log)}\n"
-            f"  all logs stay in {self._layout.logs} until the next up or down"
-        )
+
+def launch(layout: Layout, name: str, argv: Sequence[str], health: str | None) -> Running:
+    """Start a program of this cluster; the caller notes it in the record."""
+    # Nothing of the caller's environment (KUBECONFIG, proxies, tokens) may change what runs here; whatever a
+    # component writes without being told where lands in the folder that `down` removes.
+    temporary = layout.private / "tmp"
+    temporary.mkdir(exist_ok=True)
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(layout.private), "TMPDIR": str(temporary)}
+    return start(name, argv, health, layout.log(name), environment, layout.private)
+
+
+def failure(layout: Layout, name: str, what: str) -> ComponentFailed:
+    """What to say of a component that ended or never became ready."""
+    log = layout.log(name)
+    return ComponentFailed(
+        f"{name} {what}; the last lines of {log}:\n{tail(log)}\n"
+        f"  all logs stay in {layout.logs} until the next up or down"
+    )
 
 
 def take_down(record: Record, progress: Progress) -> None:
@@ -181,7 +215,7 @@ def take_down(record: Record, progress: Progress) -> None:
             progress.say(f"killed {process.name} (pid {process.pid}), which did not end within {grace} s")
 
 
-def write_env(path: Path, kubeconfig: Path, kubectl: Path, binaries: Path) -> None:
-    """KEY=value lines that a shell can source."""
-    values = {"KUBECONFIG": kubeconfig, "KUBECTL": kubectl, "BIN": binaries}
-    path.write_text("".join(f"{key}={shlex.quote(str(value))}\n" for key, value in values.items()))
+def write_env(layout: Layout, kubeconfig: Path, further: Mapping[str, Path]) -> None:
+    """KEY=value lines that a shell can source: KUBECONFIG, KUBECTL, BIN (the folder of all programs), and `further`."""
+    values = {"KUBECONFIG": kubeconfig, "KUBECTL": layout.bin / "kubectl", "BIN": layout.bin, **further}
+    layout.env.write_text("".join(f"{key}={shlex.quote(str(value))}\n" for key, value in values.items()))

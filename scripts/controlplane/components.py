@@ -21,10 +21,25 @@ _USERS = {
 
 @dataclass(frozen=True)
 class Component:
-    """A program with its arguments; `name` is also the name of its log and of its binary."""
+    """A program with its arguments; `name` is also the name of its log, and of its binary unless that is given.
+
+    `health` is a URL that answers 200 to anybody once it is ready; None where there is none.
+    """
 
     name: str
     argv: tuple[str, ...]
+    health: str | None = None
+    binary: str | None = None
+
+
+def authority(folder: Path) -> Path:
+    """The certificate of the authority that signs what the components serve with."""
+    return folder / "pki" / "ca.crt"
+
+
+def webhook_client_authority(folder: Path) -> Path:
+    """The certificate of the authority that signs the client certificate which the API server shows to webhooks."""
+    return folder / "pki" / "webhook-client-ca.crt"
 
 
 class Kubernetes:
@@ -34,7 +49,9 @@ class Kubernetes:
         self._folder = folder
         self._pki = folder / "pki"
         self._pki.mkdir(mode=0o700, parents=True)
-        self.authority = Authority(self._pki / "ca.crt")
+        self.authority = Authority(authority(folder), "floorkeeper-test-cluster")
+        # Apart from the cluster's own, so that a certificate of that one does not pass for the API server's.
+        self._webhook_clients = Authority(webhook_client_authority(folder), "floorkeeper-test-webhook-clients")
         for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
             self.authority.issue(self._pki / name, name)
         write_key(self._pki / "service-accounts.key")
@@ -44,7 +61,7 @@ class Kubernetes:
         tokens.write_text("".join(f'{self.tokens[u]},{u},{u},"{group}"\n' for u, group in _USERS.items()))
         self._etcd_port, self._etcd_peer_port = ports.reserve(), ports.reserve()
         self.port = ports.reserve()
-        self._controller_manager_port, self.scheduler_port = ports.reserve(), ports.reserve()
+        self._controller_manager_port, self._scheduler_port = ports.reserve(), ports.reserve()
 
     def write_kubeconfig(self, path: Path, user: str, token: str) -> Path:
         """A kubeconfig with everything inline, so that it can be copied; JSON is YAML too."""
@@ -65,7 +82,7 @@ class Kubernetes:
             # Nothing here has to survive a power cut.
             "--unsafe-no-fsync",
             "--log-level=warn",
-        ))  # fmt: skip
+        ), f"{clients}/readyz")  # fmt: skip
 
     def api_server(self) -> Component:
         return Component("kube-apiserver", (
@@ -84,7 +101,10 @@ class Kubernetes:
             "--service-cluster-ip-range=10.96.0.0/16",
             "--allow-privileged=true",
             "--profiling=false",
-        ))  # fmt: skip
+            f"--admission-control-config-file={self._webhook_credentials()}",
+            # Else one that is asked to end refuses new connections and waits a minute for the watches it has open.
+            "--shutdown-watch-termination-grace-period=5s",
+        ), f"{url(self.port)}/readyz")  # fmt: skip
 
     def controller_manager(self) -> Component:
         name = "kube-controller-manager"
@@ -99,18 +119,39 @@ class Kubernetes:
             f"--service-account-private-key-file={self._pki / 'service-accounts.key'}",
             f"--root-ca-file={self.authority.path}",
             "--profiling=false",
-        ))  # fmt: skip
+        ), f"{url(self._controller_manager_port)}/healthz")  # fmt: skip
 
     def scheduler(self) -> Component:
         name = "kube-scheduler"
         return Component(name, (
             f"--kubeconfig={self._component_kubeconfig(name)}",
             f"--bind-address={LOOPBACK}",
-            f"--secure-port={self.scheduler_port}",
+            f"--secure-port={self._scheduler_port}",
             *self._serving(name),
             "--leader-elect=false",
             "--profiling=false",
-        ))  # fmt: skip
+        ), f"{url(self._scheduler_port)}/readyz")  # fmt: skip
+
+    def _webhook_credentials(self) -> Path:
+        """The admission configuration by which the API server shows its client certificate to every webhook."""
+        certificate = self._pki / "webhook-client"
+        self._webhook_clients.issue_client(certificate, "kube-apiserver")
+        files = {"client-certificate": f"{certificate / 'tls.crt'}", "client-key": f"{certificate / 'tls.key'}"}
+        credentials = self._folder / "webhooks.kubeconfig"
+        # The user's name is the host that it is for; * is any host.
+        users = [{"name": "*", "user": files}]
+        credentials.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "users": users}))
+        group = "apiserver.config.k8s.io/v1"
+        plugin = {"apiVersion": group, "kind": "WebhookAdmissionConfiguration", "kubeConfigFile": str(credentials)}
+        plugins = [
+            {"name": name, "configuration": plugin}
+            for name in ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
+        ]
+        configuration = self._folder / "admission.json"
+        configuration.write_text(
+            json.dumps({"apiVersion": group, "kind": "AdmissionConfiguration", "plugins": plugins})
+        )
+        return configuration
 
     def _serving(self, name: str) -> tuple[str, str]:
         folder = self._pki / name

@@ -26,7 +26,7 @@ def use_external(given: str, layout: Layout, progress: Progress) -> None:
     _ask(kubectl, given, "/apis/kueue.x-k8s.io", "Kueue's CRDs are not installed there")
     layout.bin.mkdir()
     (layout.bin / "kubectl").symlink_to(kubectl)
-    write_env(layout.env, Path(given), layout.bin / "kubectl", layout.bin)
+    write_env(layout, Path(given), {})
 
 
 def _ask(kubectl: Path, given: str, path: str, otherwise: str) -> None:

@@ -39,7 +39,7 @@ class Kueue:
         self._folder = folder / "kueue"
         self._folder.mkdir(mode=0o700)
         self._kubernetes = kubernetes
-        self._webhook_port, self.health_port, metrics_port = ports.reserve(), ports.reserve(), ports.reserve()
+        self._webhook_port, self._health_port, metrics_port = ports.reserve(), ports.reserve(), ports.reserve()
         self._certificates = self._folder / "webhook"
         kubernetes.authority.issue(self._certificates, "kueue-webhook-service.kueue-system.svc")
         # What Kueue sees as /etc. It reads its metrics certificate from a fixed place there and from nowhere else.
@@ -71,7 +71,7 @@ class Kueue:
         [shipped] = [obj for obj in self.objects if obj["kind"] == "ConfigMap"]
         [(key, text)] = shipped["data"].items()
         configuration: Object = yaml.safe_load(text)
-        configuration["health"]["healthProbeBindAddress"] = f"{LOOPBACK}:{self.health_port}"
+        configuration["health"]["healthProbeBindAddress"] = f"{LOOPBACK}:{self._health_port}"
         configuration["metrics"]["bindAddress"] = f"{LOOPBACK}:{metrics_port}"
         configuration["webhook"] = {
             "host": LOOPBACK, "port": self._webhook_port, "certDir": str(self._certificates),
@@ -87,15 +87,8 @@ class Kueue:
 
     def component(self, binary: Path, api: Api) -> Component:
         """Kueue under its own ServiceAccount, so that its user name in admission reviews is the real one."""
-        path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{SERVICE_ACCOUNT}/token"
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {"name": ""},
-                   "spec": {"expirationSeconds": 365 * 24 * 3600}}  # fmt: skip
-        status, answer = api.request("POST", path, request)
-        if status != 201:
-            raise Refused(f'a token for ServiceAccount "{SERVICE_ACCOUNT}"', status, answer)
-        kubeconfig = self._kubernetes.write_kubeconfig(
-            self._folder / "kubeconfig", SERVICE_ACCOUNT, answer["status"]["token"]
-        )
+        token = api.request_token(NAMESPACE, SERVICE_ACCOUNT)
+        kubeconfig = self._kubernetes.write_kubeconfig(self._folder / "kubeconfig", SERVICE_ACCOUNT, token)
         return Component("kueue", (
             *self._namespaces,
             # exec keeps the pid, so that the process we recorded is Kueue itself.
@@ -104,7 +97,7 @@ class Kueue:
             f"--kubeconfig={kubeconfig}",
             # Serving the visibility API needs an aggregated APIService, that is a Service with endpoints.
             "--feature-gates=VisibilityOnDemand=false",
-        ))  # fmt: skip
+        ), f"{url(self._health_port, 'http')}/readyz")  # fmt: skip
 
 
 def answers(api: Api) -> bool:

@@ -11,13 +11,15 @@ import yaml
 
 from .build import build_folder, go_environment
 from .cache import locked
-from .pins import FOLDER
+from .pins import FOLDER, MODULES
 from .progress import ClusterError, Progress
 from .toolchain import find_go
 
-# --crds name -> modules, and which files in them hold CRDs. Kueue depends on all of them but KEDA, and so pins them.
+# --crds name -> modules, and which files in them hold CRDs. Kueue depends on all of them but three, and so pins them.
 CRDS = {
     "appwrapper": [("github.com/project-codeflare/appwrapper", "config/crd/bases/*.yaml")],
+    # Without those of ACME, which no controller here serves.
+    "cert-manager": [("github.com/cert-manager/cert-manager", "deploy/crds/cert-manager.io_*.yaml")],
     "jobset": [("sigs.k8s.io/jobset", "config/components/crd/bases/*.yaml")],
     "keda": [("github.com/kedacore/keda/v2", "config/crd/bases/keda.sh_*.yaml")],
     "kubeflow": [
@@ -27,11 +29,24 @@ CRDS = {
     ],
     "lws": [("sigs.k8s.io/lws", "config/crd/bases/*.yaml")],
     "ray": [("github.com/ray-project/kuberay/ray-operator", "config/crd/bases/*.yaml")],
+    "prometheus-operator": [
+        # The other eight weigh two megabytes, cost the API server seconds, and nothing of ours is one of them.
+        ("github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd/*prometheusrules.yaml"),
+        ("github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd/*servicemonitors.yaml"),
+    ],
     "trainer": [("github.com/kubeflow/trainer/v2", "manifests/base/crds/*_*.yaml")],
 }
 
+_PINNED_APART = ("cert-manager", "keda", "prometheus-operator")
+
 _KWOK_STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
-_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML as Kubernetes reads it, where a lone = (CRDs of the Prometheus operator hold one) is a string."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:value", _Loader.construct_yaml_str)
 
 
 def read_kueue(kubectl: Path, progress: Progress) -> list[dict[str, Any]]:
@@ -50,7 +65,7 @@ def read_kueue(kubectl: Path, progress: Progress) -> list[dict[str, Any]]:
 
 def read_crds(name: str, progress: Progress) -> list[dict[str, Any]]:
     """The CRDs of one of the projects in CRDS, at the version that is pinned."""
-    pins = "keda" if name == "keda" else "kueue"
+    pins = name if name in _PINNED_APART else "kueue"
 
     def collect() -> str:
         texts = [
@@ -81,10 +96,13 @@ def _to_json(text: str) -> str:
 
 def _cached(name: str, make: Callable[[], str], progress: Progress) -> Path:
     """The named file in the cache, made at the first use; a change of this module, which says how, makes it anew."""
-    how = hashlib.sha256(Path(__file__).read_bytes() + (FOLDER / "keda" / "go.sum").read_bytes()).hexdigest()[:16]
-    file = build_folder() / f"manifests-{how}" / name
+    how = hashlib.sha256(Path(__file__).read_bytes())
+    for module in _PINNED_APART:
+        how.update((FOLDER / module / "go.mod").read_bytes())
+    folder = build_folder(*MODULES)
+    file = folder / f"manifests-{how.hexdigest()[:16]}" / name
     if not file.exists():
-        with locked(build_folder() / "lock", progress, "a build"):
+        with locked(folder / "lock", progress, "a build"):
             if not file.exists():
                 file.parent.mkdir(parents=True, exist_ok=True)
                 fresh = file.with_suffix(".new")

@@ -8,6 +8,8 @@ from .progress import ClusterError
 FOLDER = Path(__file__).with_name("modules")
 # Each is a main module of its own: together their requirements move one another's versions and stop compiling.
 MODULES = ("kubernetes", "etcd", "kueue", "kwok")
+# Built only for those who ask, and cached apart, so that a change of one of these builds nothing else anew.
+ON_DEMAND = ("cert-manager",)
 
 
 def read_go_version(module: str) -> tuple[int, ...]:

@@ -12,11 +12,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Running:
-    """One started process. `started` counts clock ticks since boot: pid and start time together are never reused."""
+    """One started process. `started` counts clock ticks since boot: pid and start time together are never reused.
+
+    argv and health (a URL that answers 200 once it is ready; None: it has none) are what a restart needs.
+    """
 
     name: str
     pid: int
     started: int
+    argv: Sequence[str] = ()
+    health: str | None = None
 
 
 def read_boot_id() -> str:
@@ -35,7 +40,9 @@ def read_start_time(pid: int) -> int | None:
     return None if state in "ZX" else int(start)
 
 
-def start(name: str, argv: Sequence[str], log: Path, environment: Mapping[str, str], folder: Path) -> Running:
+def start(
+    name: str, argv: Sequence[str], health: str | None, log: Path, environment: Mapping[str, str], folder: Path
+) -> Running:
     """Start a daemon: its own session, no terminal, all output to the log."""
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -49,7 +56,7 @@ def start(name: str, argv: Sequence[str], log: Path, environment: Mapping[str, s
         )
     started = read_start_time(process.pid)
     # 0 matches no process: one that died at once is then simply not alive.
-    return Running(name, process.pid, started or 0)
+    return Running(name, process.pid, started or 0, argv, health)
 
 
 def is_alive(process: Running) -> bool:

@@ -1,6 +1,7 @@
 """The real control plane: etcd, kube-apiserver, controllers, scheduler, kwok and Kueue, for the whole session.
 
-KEDA and Volcano are there by their CustomResourceDefinitions alone.
+KEDA, Volcano and the Prometheus operator are there by their CustomResourceDefinitions alone, cert-manager by its
+controllers too, without its webhook.
 """
 
 from __future__ import annotations

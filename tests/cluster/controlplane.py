@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import yaml
 
 _ROOT = Path(__file__).parents[2]
+_SCRIPT = [sys.executable, str(_ROOT / "scripts" / "cluster")]
+_PARTS = ["--crds", "keda,prometheus-operator", "--with", "cert-manager"]
 _SCRATCH = "floorkeeper-scratch"
 """A ConfigMap of kube-system by which somebody else's cluster says that tests may do as they like in it."""
 
@@ -26,6 +28,10 @@ T = TypeVar("T")
 class Cluster:
     kubeconfig: Path
     kubectl: str
+    place: Path | None = None
+    """The folder of `scripts/cluster`; None for somebody else's cluster."""
+    webhook_client_ca: Path | None = None
+    """The CA of the client certificate that the API server shows to webhooks; None if it is not known to show one."""
 
     def __call__(
         self, *args: str, input: str | None = None, check: bool = True, timeout: float = 60
@@ -42,6 +48,11 @@ class Cluster:
         if check and result.returncode != 0:
             raise AssertionError(f"kubectl {' '.join(args)}: {result.stderr.strip()}")
         return result
+
+    def restart(self, name: str) -> None:
+        """End one of the control plane's programs, as an upgrade does, and start it; ready when this returns."""
+        assert self.place is not None, f"cannot restart {name} of somebody else's cluster: unset KUBECONFIG"
+        subprocess.run([*_SCRIPT, "restart", str(self.place), name], timeout=300, check=True)
 
     def get(self, *args: str) -> Any:
         """What kubectl get prints as JSON; None for an object that is not there."""
@@ -82,24 +93,29 @@ def stays(what: str, read: Callable[[], bool], seconds: float = 5) -> None:
 @contextmanager
 def running_cluster(directory: Path) -> Iterator[Cluster]:
     """A control plane of our own, or the one that KUBECONFIG names if it says that it is there for tests."""
-    script = [sys.executable, str(_ROOT / "scripts" / "cluster")]
     place = directory / "controlplane"
     up = subprocess.run(
-        [*script, "up", str(place), "--crds", "keda"], stdout=subprocess.PIPE, text=True, timeout=3600, check=False
+        [*_SCRIPT, "up", str(place), *_PARTS], stdout=subprocess.PIPE, text=True, timeout=3600, check=False
     )
     if up.returncode != 0:
         pytest_exit(f"scripts/cluster up failed with exit code {up.returncode}; its output is above")
     try:
         yield _connected(Path(up.stdout.strip()), place)
     finally:
-        subprocess.run([*script, "down", str(place)], timeout=120, check=True)
+        subprocess.run([*_SCRIPT, "down", str(place)], timeout=120, check=True)
 
 
 def _connected(kubeconfig: Path, place: Path) -> Cluster:
     environment = place / "env"
     if environment.exists():
         values = dict(line.split("=", 1) for line in environment.read_text().splitlines() if "=" in line)
-        return Cluster(kubeconfig, values["KUBECTL"])
+        ours = "WEBHOOK_CLIENT_CA" in values
+        return Cluster(
+            kubeconfig,
+            values["KUBECTL"],
+            place if ours else None,
+            Path(values["WEBHOOK_CLIENT_CA"]) if ours else None,
+        )
     cluster = Cluster(kubeconfig, "kubectl")
     if cluster.get("configmap", _SCRATCH, "-n", "kube-system") is None:
         pytest_exit(
