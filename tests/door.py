@@ -14,6 +14,7 @@ from webhook.kube.objects import group
 from webhook.kube.snapshot import Snapshot
 from webhook.rules import RULES
 from webhook.server.app import app
+from webhook.server.certificates import CertificateState
 from webhook.server.readiness import Readiness
 from webhook.sources.source import Event, KindState, Ledger
 
@@ -74,9 +75,10 @@ class FixedCertificate:
     """What is known of a certificate that nobody serves."""
 
     def __init__(self, expires: datetime = datetime(2027, 11, 29, tzinfo=UTC), error: str = "") -> None:
-        self.expires = expires
-        self.fingerprint = "ab" * 32
-        self.error = error
+        self._state = CertificateState("a test", expires, "ab" * 32, error)
+
+    def state(self) -> CertificateState:
+        return self._state
 
 
 class Door:

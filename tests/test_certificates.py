@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
+import signal
 import ssl
 import stat
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +23,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.cases import FIXTURES
 from tests.serving import PATIENCE, Serving, serving, until
-from webhook.server.certificates import SERVICE, CertificateError, Certificates, Pair, pem_file, self_signed_pair
+from webhook.server.authority import SERVICE, Pair, self_signed_pair
+from webhook.server.certificates import CertificateError, OwnCertificate, pem_file
+from webhook.server.files import FileCertificate, read_pair
 
 NOW = datetime.now(UTC)
 
@@ -80,8 +86,8 @@ def pairs() -> tuple[Pair, Pair]:
     return rsa_pair(), self_signed_pair("127.0.0.1")
 
 
-def refreshed(certificates: Certificates) -> bool:
-    return asyncio.run(certificates.refresh())
+def refreshed(certificate: FileCertificate) -> bool:
+    return asyncio.run(certificate.refresh())
 
 
 class TestSelfSigned:
@@ -94,13 +100,8 @@ class TestSelfSigned:
 
     @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "::", "bücher.example"])
     def test_any_host(self, host: str) -> None:
-        assert Certificates.self_signed(host).error == ""
-
-    def test_is_never_reloaded(self) -> None:
-        assert not refreshed(Certificates.self_signed("localhost"))
-
-    def test_old_versions_of_tls(self) -> None:
-        assert Certificates.self_signed("localhost").context.minimum_version == ssl.TLSVersion.TLSv1_2
+        state = OwnCertificate(host).state()
+        assert (state.source, state.error, state.pending, state.published) == ("self-signed", "", "", None)
 
     # Only Linux has files in memory.
     @pytest.mark.parametrize("in_memory", [False, True] if hasattr(os, "memfd_create") else [False])
@@ -115,16 +116,17 @@ class TestSelfSigned:
 class TestFiles:
     def test_a_new_pair(self, tmp_path: Path, pairs: tuple[Pair, Pair]) -> None:
         mounted = Mounted(tmp_path, pairs[0])
-        served = Certificates.from_files(mounted.certificate, mounted.key)
-        assert (served.fingerprint, refreshed(served)) == (fingerprint(pairs[0]), False)
+        served = FileCertificate(mounted.certificate, mounted.key)
+        assert (served.state().fingerprint, refreshed(served)) == (fingerprint(pairs[0]), False)
         mounted.swap(pairs[1])
-        assert (refreshed(served), served.fingerprint, served.error) == (True, fingerprint(pairs[1]), "")
+        assert refreshed(served)
+        assert (served.state().fingerprint, served.state().error) == (fingerprint(pairs[1]), "")
         assert not refreshed(served)
 
     def test_a_broken_pair_leaves_the_last_good_one(self, tmp_path: Path, pairs: tuple[Pair, Pair]) -> None:
         good, other = pairs
         mounted = Mounted(tmp_path, good)
-        served = Certificates.from_files(mounted.certificate, mounted.key)
+        served = FileCertificate(mounted.certificate, mounted.key)
         together = "the certificate and the key cannot be served together: "
         for broken, error in [
             (Pair(other.certificate, good.key), together),
@@ -141,26 +143,82 @@ class TestFiles:
             mounted.swap(broken)
             assert refreshed(served)
             assert not refreshed(served)
-            assert (served.error.startswith(error), served.fingerprint) == (True, fingerprint(good)), served.error
+            state = served.state()
+            assert (state.error.startswith(error), state.fingerprint) == (True, fingerprint(good)), state.error
         mounted.key.unlink()
         assert (refreshed(served), refreshed(served)) == (True, False)
-        assert served.error == f"{mounted.key}: No such file or directory"
+        assert served.state().error == f"{mounted.key}: No such file or directory"
         mounted.key.symlink_to("..data/tls.key")
         mounted.swap(good)
-        assert (refreshed(served), served.error) == (True, "")
+        assert (refreshed(served), served.state().error) == (True, "")
 
     def test_an_expired_pair_is_better_than_none(self, tmp_path: Path) -> None:
         old = self_signed_pair("localhost", NOW - timedelta(days=9), timedelta(days=1))
         mounted = Mounted(tmp_path, old)
-        served = Certificates.from_files(mounted.certificate, mounted.key)
-        assert served.expires < NOW
+        served = FileCertificate(mounted.certificate, mounted.key)
+        assert served.state().expires < NOW
         mounted.swap(self_signed_pair("localhost", NOW - timedelta(days=8), timedelta(days=1)))
-        assert (refreshed(served), served.error) == (True, "")
+        assert (refreshed(served), served.state().error) == (True, "")
 
     def test_missing_at_the_start(self, tmp_path: Path) -> None:
         with pytest.raises(CertificateError) as raised:
-            Certificates.from_files(tmp_path / "tls.crt", tmp_path / "tls.key")
+            FileCertificate(tmp_path / "tls.crt", tmp_path / "tls.key")
         assert str(raised.value) == f"{tmp_path}/tls.crt: No such file or directory"
+
+
+class Stuck:
+    """Reads as a network mount does: at once, until it hangs."""
+
+    def __init__(self) -> None:
+        self.works = threading.Event()
+        self.works.set()
+        self.reads = 0
+
+    def __call__(self, certificate: Path, key: Path) -> Pair:
+        self.reads += 1
+        self.works.wait()
+        return read_pair(certificate, key)
+
+
+class TestHangingFiles:
+    def test_are_waited_for_once_and_told(self, tmp_path: Path, pairs: tuple[Pair, Pair]) -> None:
+        mounted, stuck = Mounted(tmp_path, pairs[0]), Stuck()
+        served = FileCertificate(mounted.certificate, mounted.key, stuck, patience=0.05)
+        stuck.works.clear()
+
+        async def refresh_while_it_hangs() -> list[bool]:
+            changes = [await served.refresh() for _ in range(3)]
+            assert served.state().error == (
+                f"{mounted.certificate}: reading it takes longer than 0.05 s; look at the volume that it is on"
+            )
+            mounted.swap(pairs[1])
+            stuck.works.set()
+            changes += [await served.refresh(), await served.refresh()]
+            return changes
+
+        assert asyncio.run(refresh_while_it_hangs()) == [True, False, False, True, False]
+        assert (served.state().error, served.state().fingerprint) == ("", fingerprint(pairs[1]))
+        assert stuck.reads == 3, "at the start, while it hung, and after that"
+
+    def test_hold_up_neither_the_policy_nor_the_end(self, tmp_path: Path) -> None:
+        """A server whose certificate hangs after the start, in a process of its own."""
+        policy = tmp_path / "policy.yaml"
+        policy.write_text("apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\n")
+        (tmp_path / "state").mkdir()
+        (tmp_path / "state" / "cluster.yaml").write_text((FIXTURES / "base" / "cluster.yaml").read_text())
+        Mounted(tmp_path, self_signed_pair("localhost"))
+        command = [sys.executable, "-m", "tests.hanging", str(tmp_path)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            messages = (json.loads(line)["message"] for line in process.stderr)
+            try:
+                assert "certificate files are broken, the last good pair is served" in messages
+                policy.write_text(policy.read_text() + "inject: always\n")
+                assert "policy reloaded" in messages
+            finally:
+                process.send_signal(signal.SIGINT)
+            assert "stopped" in messages
+            assert process.wait(PATIENCE) == 0
 
 
 def served_now(server: Serving) -> str:

@@ -46,7 +46,7 @@ def test_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
         code, out, err = ran(capsys, *command, "--help")
         assert (code, err) == (0, "")
         assert out.startswith(" ".join(("Usage: floorkeeper", *command)))
-        assert "..." not in re.sub(r"(\[ARGS\]|PATH)\.\.\.", "", out), "a sentence is cut"
+        assert "..." not in re.sub(r"(\[ARGS\]|PATH\]?)\.\.\.", "", out), "a sentence is cut"
         assert max(map(len, out.splitlines())) <= min(int(columns), 120)
         assert ran(capsys, *command, "-h") == (0, out, "")
 
@@ -56,6 +56,8 @@ def test_without_its_command_it_shows_its_help(capsys: pytest.CaptureFixture[str
     assert ran(capsys, command) == ran(capsys, command, "--help")
 
 
+SECRET_NAME = "Invalid value for '--tls-secret': must be the name of a Secret, is "
+ONE_PLACE = "give --tls-secret without --tls-cert, --tls-key and --state"
 PORT = "Invalid value for '--port': must be a whole number from 0 to 65535, is "
 
 
@@ -73,6 +75,20 @@ PORT = "Invalid value for '--port': must be a whole number from 0 to 65535, is "
         *((f"serve --port={port}", PORT + port, "serve") for port in ("x", "-1", "70000", "1.5", "000080", "٣", "")),
         ("serve --state /nope", "Invalid value for '--state': dir '/nope' does not exist", "serve"),
         ("serve --policy /nope", "Invalid value for '--policy': file '/nope' does not exist", "serve"),
+        ("serve --client-ca /nope", "Invalid value for '--client-ca': file '/nope' does not exist", "serve"),
+        ("serve --tls-secret A_b", SECRET_NAME + "'A_b'; try floorkeeper-tls", "serve"),
+        ("serve --tls-secret=", SECRET_NAME + "''; try floorkeeper-tls", "serve"),
+        ("serve --tls-secret x --state .", f"{ONE_PLACE}: --state has no Secrets", "serve"),
+        (
+            "serve --tls-secret x --tls-cert pyproject.toml --tls-key pyproject.toml",
+            f"{ONE_PLACE}: the certificate is kept in one place",
+            "serve",
+        ),
+        (
+            "serve --client-name x",
+            "--client-name needs --client-ca: names count only if a CA vouches for them",
+            "serve",
+        ),
         ("render --ca-file /nope", "Invalid value for '--ca-file': file '/nope' does not exist", "render"),
         ("policy nope", "No such command 'nope'", "policy"),
         ("policy check", "Missing argument 'FILE'", "policy check"),

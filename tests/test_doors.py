@@ -31,7 +31,7 @@ from webhook.kube.objects import group
 from webhook.rules import RULES
 from webhook.server.address import listen_on
 from webhook.server.app import app
-from webhook.server.certificates import Certificates
+from webhook.server.certificates import OwnCertificate
 from webhook.server.http import server_config
 from webhook.server.readiness import Readiness
 from webhook.server.response import warnings
@@ -52,9 +52,9 @@ class HttpsDoor:
 @pytest.fixture(scope="module")
 def door() -> Iterator[HttpsDoor]:
     source, policies = StillSource(snapshot_of(BASE)), FixedPolicy(policy_of())
-    certificates = Certificates.self_signed("127.0.0.1")
-    readiness = Readiness(policies, source, certificates, now=lambda: datetime.now(UTC))
-    server = uvicorn.Server(server_config(app(RULES, readiness), certificates))
+    certificate = OwnCertificate("127.0.0.1")
+    readiness = Readiness(policies, source, certificate, now=lambda: datetime.now(UTC))
+    server = uvicorn.Server(server_config(app(RULES, readiness), certificate))
     listener = listen_on("127.0.0.1", 0)[0]
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
     thread.start()

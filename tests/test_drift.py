@@ -22,7 +22,7 @@ from webhook.engine.policy import Capacity, Policy
 from webhook.kube.quantity import NANO
 from webhook.kube.snapshot import Snapshot
 from webhook.server.drift import DriftWatch
-from webhook.server.process import NOT_DISCOUNTED, START_AGAIN
+from webhook.server.reload import NOT_DISCOUNTED, START_AGAIN
 from webhook.sources.source import Event
 
 Object = dict[str, Any]

@@ -198,3 +198,27 @@ def test_both_formats_say_the_same() -> None:
     assert strict.endswith("# EOF\n")
     assert list(samples(strict, open_metrics)) == list(samples(text))
     assert of_queues(text)["floor", "f", "ClusterQueue", odd] == 1
+
+
+def test_what_a_queue_holds_is_what_kueue_says() -> None:
+    snapshot = known(*TEN, cohort("c", {"f": 4}))
+    door = Door(StillSource(snapshot), Policy())
+
+    def reserved() -> dict[tuple[str, ...], float]:
+        return {labels: value for name, labels, value in samples(door.metrics()) if name == "queue_reserved"}
+
+    with closing(door):
+        assert reserved() == {}
+        apply(snapshot, {**queue("a", {"f": 6}), "status": {"flavorsReservation": held("7", cpu="2500m")}})
+        assert reserved() == {("f", "a", GPU): 7.0}
+        apply(snapshot, {**queue("a", {"f": 6}), "status": {"flavorsReservation": held("0")}})
+        assert reserved() == {("f", "a", GPU): 0.0}
+        snapshot.forget("Node", "not allowed")
+        assert reserved() == {}
+        assert "# TYPE floorkeeper_queue_reserved gauge\n" in door.metrics()
+
+
+def held(gpus: str, **others: str) -> list[Object]:
+    """status.flavorsReservation of a ClusterQueue with one flavor."""
+    totals = {GPU: gpus, **others}
+    return [{"name": "f", "resources": [{"name": name, "total": total} for name, total in totals.items()]}]

@@ -41,7 +41,7 @@ from webhook.kube.names import MANAGED_LABEL
 from webhook.policy import read_policy
 from webhook.report import Word, denial_text
 from webhook.scope import webhook_configurations
-from webhook.server.process import RENDER_AGAIN
+from webhook.server.reload import RENDER_AGAIN
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = read_examples(ROOT / quickstart.WORKLOADS)

@@ -36,12 +36,13 @@ from webhook.kube.snapshot import Snapshot
 from webhook.policy import KNOWN_RULES
 from webhook.rules import RULES
 from webhook.server.address import listen_on
-from webhook.server.certificates import Certificates
+from webhook.server.body import MAX_BODY
+from webhook.server.certificates import OwnCertificate
 from webhook.server.connection import Connection
-from webhook.server.endpoint import MAX_BODY, AdmissionEndpoint
+from webhook.server.endpoint import AdmissionEndpoint
 from webhook.server.http import KEEP_ALIVE_SECONDS, server_config
 from webhook.server.log import JsonFormatter
-from webhook.server.process import RENDER_AGAIN
+from webhook.server.reload import RENDER_AGAIN
 from webhook.sources.source import KindState
 
 NAMESPACE = "llm-d-optimized-baseline"
@@ -250,6 +251,8 @@ class TestOwnFault:
         assert line["uid"] == UID
         assert "ZeroDivisionError" in line["traceback"]
         assert requests(metrics) == {("validate", "CREATE", "Deployment", "error"): 1}
+        assert 'floorkeeper_request_errors_total{webhook="validate"} 1.0' in metrics
+        assert 'floorkeeper_request_errors_total{webhook="mutate"} 0.0' in metrics
 
 
 class TestRefusals:
@@ -366,7 +369,16 @@ class TestReports:
                     "Namespace": {"known": True, "ageSeconds": 1.2, "detail": ""},
                 },
                 "ledger": {"error": ""},
-                "certificate": {"expires": "2027-11-29T00:00:00+00:00", "fingerprint": "ab" * 32, "error": ""},
+                "certificate": {
+                    "source": "a test",
+                    "expires": "2027-11-29T00:00:00+00:00",
+                    "fingerprint": "ab" * 32,
+                    "authorityExpires": None,
+                    "caBundlePublished": None,
+                    "error": "",
+                    "note": "",
+                },
+                "clients": {"certificate": "not asked for", "error": ""},
             },
         )
 
@@ -408,7 +420,7 @@ class TestReports:
         with door_of(certificate=FixedCertificate(soon)) as door:
             assert door.get("/readyz")[0] == 200
         with door_of(certificate=FixedCertificate(soon, "the key is none")) as door:
-            assert door.get("/readyz")[1]["reasons"] == ["certificate: expires within the hour and cannot be reloaded"]
+            assert door.get("/readyz")[1]["reasons"] == ["certificate: expires within the hour and cannot be renewed"]
 
     def test_while_draining_clients_are_sent_away(self, door: Door) -> None:
         body = json.dumps(review_of(UNLABELLED)).encode()
@@ -656,8 +668,7 @@ class QuickConnection(Connection):
 @contextmanager
 def listening(door: Door, keep_alive: int = KEEP_ALIVE_SECONDS) -> Iterator[int]:
     """The app behind uvicorn in a thread, with short patience: the port."""
-    certificates = Certificates.self_signed("127.0.0.1")
-    config = server_config(door.app, certificates)
+    config = server_config(door.app, OwnCertificate("127.0.0.1"))
     config.http, config.timeout_keep_alive = QuickConnection, keep_alive
     sockets = listen_on("127.0.0.1", 0)
     server = uvicorn.Server(config)
@@ -681,7 +692,7 @@ def connected(port: int) -> Iterator[ssl.SSLSocket]:
 
 class TestConnections:
     def test_idle_ones_outlive_the_api_servers(self, door: Door) -> None:
-        config = server_config(door.app, Certificates.self_signed("127.0.0.1"))
+        config = server_config(door.app, OwnCertificate("127.0.0.1"))
         assert config.timeout_keep_alive == KEEP_ALIVE_SECONDS > 90
         assert config.ws == "none"
         assert not config.access_log
@@ -729,7 +740,9 @@ class TestEnd:
                 answer = client.post("/mutate", content=body)
                 assert (answer.status_code, answer.headers["connection"]) == (200, "close")
                 assert client.get("/healthz").status_code == 200
-            until(lambda: idle.recv(1) == b"")
+            goodbye = b"".join(iter(lambda: idle.recv(4096), b""))
+            assert goodbye.startswith(b"HTTP/1.1 503 "), "for a request that crosses it"
+            assert b"\r\nretry-after: 1\r\nconnection: close\r\n" in goodbye
             slow.sendall(body[10:])
             assert slow.recv(4096).startswith(b"HTTP/1.1 200 ")
             assert server.process.wait(10) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,11 +18,14 @@ from webhook import __version__
 from webhook.sources.kubeconfig_path import default_kubeconfig
 
 if TYPE_CHECKING:
+    from webhook.server.certificates import CertificateSource
     from webhook.sources.source import Source
 
 _NAME = "floorkeeper"
 _USAGE = 2  # exit code: what the command line says cannot be done
 _LAST_PORT = 65535
+_LONGEST_NAME = 253
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 
 cli = typer.Typer(
     name=_NAME,
@@ -101,6 +105,12 @@ def _port(value: str | int) -> int:
     return int(text)
 
 
+def _secret_name(value: str) -> str:
+    if len(value) > _LONGEST_NAME or not _OBJECT_NAME.fullmatch(value):
+        raise typer.BadParameter(f"must be the name of a Secret, is {value!r}; try floorkeeper-tls")
+    return value
+
+
 @cli.command()
 def serve(
     host: Annotated[str, typer.Option(help="Name or address to listen on.")] = "127.0.0.1",
@@ -120,21 +130,60 @@ def serve(
     tls_key: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="The certificate's key, in PEM.")
     ] = None,
+    tls_secret: Annotated[
+        str | None,
+        typer.Option(
+            parser=_secret_name,
+            metavar="<name>",
+            help="Secret of our namespace in which to keep a CA and certificate of our own; the caBundle is kept too.",
+        ),
+    ] = None,
+    client_ca: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="CAs, in PEM: reviews need a client certificate that one signed."
+        ),
+    ] = None,
+    client_name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="<name>", help="Common or DNS name that a client certificate must have; may be repeated."),
+    ] = None,
+    drain_seconds: Annotated[
+        float,
+        typer.Option(min=0, max=3600, metavar="<seconds>", help="After SIGTERM, answer on for this long, not ready."),
+    ] = 3.0,
 ) -> None:
     """Answer the API server's admission reviews, over HTTPS.
 
-    Without --tls-cert and --tls-key, a self-signed certificate is made. Changed files are read again.
+    Without --tls-cert and --tls-key, or --tls-secret, a self-signed certificate is made. Changed files are read again.
     """
     if state is not None and kubeconfig is not None:
         raise _Failure("give --state or --kubeconfig, not both: facts come from one place", is_usage=True)
     if (tls_cert is None) != (tls_key is None):
         what = "--tls-cert and --tls-key belong together: give both, or neither for a self-signed pair"
         raise _Failure(what, is_usage=True)
+    if tls_secret is not None and (tls_cert is not None or state is not None):
+        what = "--state has no Secrets" if tls_cert is None else "the certificate is kept in one place"
+        raise _Failure(f"give --tls-secret without --tls-cert, --tls-key and --state: {what}", is_usage=True)
+    if client_name and client_ca is None:
+        raise _Failure("--client-name needs --client-ca: names count only if a CA vouches for them", is_usage=True)
     source, name = _source(state, kubeconfig)
     from webhook.server.process import CannotServe, Settings
     from webhook.server.process import serve as serve_until_signal
 
-    settings = Settings(host, port, source, name, policy, tls_cert, tls_key)
+    settings = Settings(
+        host,
+        port,
+        source,
+        name,
+        policy,
+        tls_cert,
+        tls_key,
+        managed=None if tls_secret is None else lambda: _managed_certificate(_cluster(kubeconfig), tls_secret),
+        client_ca=client_ca,
+        client_names=frozenset(client_name or ()),
+        drain_seconds=drain_seconds,
+    )
     try:
         serve_until_signal(settings)
     except CannotServe as error:
@@ -152,8 +201,13 @@ def _check(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
 
 @cli.command()
 def render(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATH", help="Manifests: files, folders, kustomizations' folders, or - for stdin."),
+    ] = None,
     policy: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Policy file; without it, the defaults.")
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Policy file; without it, that of PATH or the defaults."),
     ] = None,
     ca_file: Annotated[
         Path | None,
@@ -162,18 +216,26 @@ def render(
         ),
     ] = None,
 ) -> None:
-    """Print the webhook configurations that agree with the policy.
+    """Print the webhook configurations that agree with a policy.
 
-    Their selectors, kinds and accelerators are the policy's, and their caBundle is --ca-file.
+    Their selectors, kinds and accelerators are the policy's, and their caBundle is --ca-file. With PATH, the manifests
+    there are printed with these configurations among them, and with the policy in the ConfigMap floorkeeper-policy.
     """
     from webhook.engine.policy import Policy
-    from webhook.policy import PolicyError, read_policy
-    from webhook.render import CaError, read_ca_bundle, render_webhooks
+    from webhook.policy import PolicyError, parse_policy, read_policy
+    from webhook.render import CaError, ManifestError, policy_in, read_ca_bundle, render_manifests, render_webhooks
 
     try:
         wanted = Policy() if policy is None else read_policy(policy)
         ca_bundle = b"" if ca_file is None else read_ca_bundle(ca_file)
-    except (PolicyError, CaError) as error:
+        if paths:
+            objects = _read_objects(paths)
+            text = policy_in(objects) if policy is None else policy.read_bytes().decode()
+            if policy is None:
+                wanted = parse_policy(text, "ConfigMap floorkeeper-policy, policy.yaml")
+            print(render_manifests(objects, wanted, text, ca_bundle), end="")
+            return
+    except (PolicyError, CaError, ManifestError) as error:
         raise _Failure(str(error)) from None
     print(render_webhooks(wanted, ca_bundle), end="")
     if not ca_bundle:
@@ -184,10 +246,28 @@ def render(
         )
 
 
+def _read_objects(paths: Sequence[str]) -> list[Mapping[str, Any]]:
+    """The objects at these paths, as `check` reads them. Raises _Failure unless all of them can be read."""
+    from webhook.check.inputs import read_inputs
+
+    inputs = read_inputs(paths, sys.stdin.buffer)
+    if inputs.faults:
+        places = [fault.place for fault in inputs.faults]
+        shown = [":".join(str(part) for part in (place.file, place.line, place.column) if part) for place in places]
+        raise _Failure("\n".join(f"{at}: {fault.message}" for at, fault in zip(shown, inputs.faults, strict=True)))
+    return [document.value for document in inputs.documents]
+
+
 def _source(state: Path | None, kubeconfig: Path | None) -> tuple[Callable[[frozenset[str]], Source], str]:
     """How to make the source of facts, given kinds that are needed beside those of the rules, and its name."""
     if state is not None:
         return lambda _: _manifest_source(state), f"state {state}"
+    kubeconfig = _cluster(kubeconfig)
+    return lambda more: _cluster_source(kubeconfig, more), f"kubeconfig {kubeconfig}" if kubeconfig else "in-cluster"
+
+
+def _cluster(kubeconfig: Path | None) -> Path | None:
+    """The kubeconfig to use, None for the cluster around us."""
     if kubeconfig is None and not os.environ.get("KUBERNETES_SERVICE_HOST"):
         kubeconfig = default_kubeconfig()
         if kubeconfig is None:
@@ -195,7 +275,13 @@ def _source(state: Path | None, kubeconfig: Path | None) -> tuple[Callable[[froz
                 "no cluster to take facts from: give --state DIR (manifests) or --kubeconfig FILE, or run in a cluster",
                 is_usage=True,
             )
-    return lambda more: _cluster_source(kubeconfig, more), f"kubeconfig {kubeconfig}" if kubeconfig else "in-cluster"
+    return kubeconfig
+
+
+def _managed_certificate(kubeconfig: Path | None, secret: str) -> CertificateSource:
+    from webhook.server.managed import ManagedCertificate
+
+    return ManagedCertificate(kubeconfig, secret)
 
 
 def _manifest_source(directory: Path) -> Source:

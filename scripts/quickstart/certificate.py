@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from webhook.server.certificates import self_signed_pair
+from webhook.server.authority import self_signed_pair
 
 
 @dataclass(frozen=True, slots=True)

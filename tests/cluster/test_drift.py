@@ -132,7 +132,7 @@ def events(cluster: Cluster, name: str) -> list[tuple[str, str, str]]:
 @contextmanager
 def second(first: Floorkeeper, directory: Path) -> Iterator[Floorkeeper]:
     """Another replica, with the files of this directory."""
-    server = Floorkeeper(first.cluster, directory, *free_endpoint())
+    server = Floorkeeper(first.cluster, directory, *free_endpoint(), objects=first.objects)
     server.start()
     try:
         yield server
@@ -229,8 +229,7 @@ def job(team: Team, name: str, gpus: int) -> Object:
 
 
 def test_what_pods_outside_of_kueue_hold_is_not_usable(team: Team, floorkeeper: Floorkeeper, tmp_path: Path) -> None:
-    for file in ("kubeconfig", "tls.crt", "tls.key"):
-        shutil.copy(floorkeeper.directory / file, tmp_path / file)
+    shutil.copy(floorkeeper.directory / "kubeconfig", tmp_path / "kubeconfig")
     (tmp_path / "policy.yaml").write_text(f"{POLICY.read_text()}capacity: {{discountUnqueued: true}}\n")
 
     def usable(gpus: int) -> Callable[[], bool]:

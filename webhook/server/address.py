@@ -18,8 +18,11 @@ class UnknownHost(CannotListen):
 def listen_on(host: str, port: int) -> list[socket.socket]:
     """One socket for each address that the host stands for, all on one port. Port 0 is any that is free.
 
-    Raises CannotListen.
+    '::' is every address, of IPv4 too. Raises CannotListen.
     """
+    if host == "::" and not socket.has_dualstack_ipv6():
+        # A kernel without IPv6, as some nodes have it.
+        host = "0.0.0.0"  # noqa: S104 - as asked
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:

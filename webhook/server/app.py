@@ -18,15 +18,20 @@ from webhook import __version__
 from webhook.engine.rule import Rule, Stage
 from webhook.server.admission import Admission
 from webhook.server.endpoint import AdmissionEndpoint
+from webhook.server.load import Load, LoadCollector
+from webhook.server.log import LogCollector
 from webhook.server.metrics import Metrics
 from webhook.server.readiness import Readiness
 
 
-def app(rules: Sequence[Rule], readiness: Readiness) -> FastAPI:
+def app(rules: Sequence[Rule], readiness: Readiness, load: Load | None = None) -> FastAPI:
     """The app that judges by these rules, with the policy and facts that `readiness` reports on."""
     metrics = Metrics(readiness)
     admission = Admission(rules, readiness.policies, readiness.source)
-    webhooks = {f"/{stage.value}": AdmissionEndpoint(stage, admission, metrics, readiness) for stage in Stage}
+    load = load or Load()
+    for collector in (LoadCollector(load), LogCollector()):
+        metrics.registry.register(collector)
+    webhooks = {f"/{stage.value}": AdmissionEndpoint(stage, admission, metrics, readiness, load) for stage in Stage}
     routes: list[BaseRoute] = [
         # An endpoint that is no function is called as the ASGI app that it is.
         *(Route(path, endpoint, methods=["POST"]) for path, endpoint in webhooks.items()),

@@ -1,62 +1,114 @@
-"""The certificate that new connections get: from files that are read again when they change, or made at start."""
+"""The certificate that new connections get: what a source of it is, and the TLS context to listen with."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import ssl
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any, Protocol
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
 
-SERVICE = "floorkeeper.floorkeeper-system.svc"
-"""The name that the API server checks for, by the Service of the shipped manifests."""
-
-_LIFETIME = timedelta(days=365)
+from webhook.server.authority import Pair, self_signed_pair
 
 
 class CertificateError(Exception):
-    """The pair cannot be served: the message says which file, and what is wrong with it."""
+    """What is given cannot be served: the message says which file, and what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A certificate with its chain, and its key, both in PEM."""
+class CertificateState:
+    """What is told of a certificate."""
 
-    certificate: bytes
-    key: bytes
+    source: str
+    """Where it comes from: 'self-signed', a file, a Secret."""
+
+    expires: datetime
+    fingerprint: str
+    """SHA-256 of the DER form, in hexadecimal."""
+
+    error: str = ""
+    """Why no newer one can take its place, '' if one can."""
+
+    note: str = ""
+    """What an admin should know and that is no fault, '' for nothing."""
+
+    pending: str = ""
+    """Why the API server cannot call us yet, '' once it can."""
+
+    authority_expires: datetime | None = None
+    """When the CA that signed it expires, None if that CA is not ours."""
+
+    published: bool | None = None
+    """Whether every webhook of both configurations trusts it, None if that is not ours to see to."""
+
+    last: timedelta = timedelta(hours=1)
+    """Time before the end in which an error means that there will be no certificate."""
+
+    registered: tuple[Mapping[str, Any], ...] | None = None
+    """The webhook configurations that the API server has, as last read; None if they are not ours to read."""
 
 
-class Certificates:
-    """The TLS context to listen with. A new pair is in force for the next connection; open ones keep theirs.
+class CertificateSource(Protocol):
+    """Where the certificate comes from. Called by webhook.server.process, `state` by webhook.server.readiness too.
 
-    The context hands each new connection over to that of the present pair. Loading a second pair into the first context
-    would leave its old certificate there, if the two keys differ in type, for some clients to get.
+    Implemented here by OwnCertificate, and by webhook.server.files.FileCertificate (cert-manager mounts the files) and
+    webhook.server.managed.ManagedCertificate.
     """
 
-    def __init__(self, pair: Pair, files: tuple[Path, Path] | None = None) -> None:
+    def context(self) -> ListeningContext:
+        """What to listen with, from the start on."""
+
+    async def run(self) -> None:
+        """Keeps the certificate current, and tells the log, until it is cancelled."""
+
+    def state(self) -> CertificateState: ...
+
+
+class ListeningContext(ssl.SSLContext):
+    """What a server listens with. Each connection is made from the pair and the client CA in force; open ones keep
+    theirs.
+
+    A context of its own for each pair leaves nothing of the one before: no certificate of another type of key, and no
+    session by which a client would come back whose CA is trusted no more.
+    """
+
+    def __new__(cls, *_: object) -> ListeningContext:
+        return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+
+    def __init__(self, pair: Pair) -> None:
         """Raises CertificateError."""
-        self._files = files
-        self._seen: Pair | None = pair
-        self._served = _Served.from_pair(pair)
-        self.error = ""
-        """Why the files' present content is not served, '' if it is."""
+        # Pairs come from the thread of a source, client CAs from another.
+        self._lock = threading.Lock()
+        self._pair = pair
+        self._client_authorities: tuple[x509.Certificate, ...] = ()
+        self._served = _Served.of(pair, ())
 
-        self.context = self._served.context
-        self.context.sni_callback = self._choose
+    def take(self, pair: Pair) -> None:
+        """For new connections. Raises CertificateError, and then the last pair stays."""
+        with self._lock:
+            new = _Served.of(pair, self._client_authorities)
+            # An expired certificate never takes the place of one that holds.
+            if new.expires <= datetime.now(UTC) < self._served.expires:
+                raise CertificateError(f"the new certificate expired at {new.expires.isoformat()}")
+            self._pair, self._served = pair, new
 
-    def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-        # Called for every connection, also for one that names no server.
-        connection.context = self._served.context
+    def ask_clients(self, authorities: tuple[x509.Certificate, ...]) -> None:
+        """Asks clients for a certificate, and ends the handshake of one that shows another than these CAs signed.
+
+        Raises CertificateError, and then the last CAs stay.
+        """
+        with self._lock:
+            self._served = _Served.of(self._pair, authorities)
+            self._client_authorities = authorities
 
     @property
     def expires(self) -> datetime:
@@ -66,46 +118,25 @@ class Certificates:
     def fingerprint(self) -> str:
         return self._served.fingerprint
 
-    @classmethod
-    def from_files(cls, certificate: Path, key: Path) -> Certificates:
-        """Raises CertificateError."""
-        return cls(_read_pair(certificate, key), (certificate, key))
+    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        """How asyncio and uvloop begin a connection."""
+        return self._served.context.wrap_bio(*args, **kwargs)
 
-    @classmethod
-    def self_signed(cls, host: str) -> Certificates:
-        """A pair for this process alone, which also answers to the name or address that it listens on."""
-        return cls(self_signed_pair(host))
 
-    async def refresh(self) -> bool:
-        """Reads the files again; whether their content is new, good or bad. What is wrong with it is in `error`.
+class OwnCertificate:
+    """A pair for this process alone, which also answers to the name or address that it listens on."""
 
-        A Secret's files are swapped one link at a time, so a certificate and a key that do not fit together are most
-        often whole again a moment later.
-        """
-        if self._files is None:
-            return False
-        try:
-            pair = await asyncio.to_thread(_read_pair, *self._files)
-        except CertificateError as error:
-            changed = self.error != str(error)
-            self._seen, self.error = None, str(error)
-            return changed
-        if pair == self._seen:
-            return False
-        self._seen = pair
-        try:
-            self._take(_Served.from_pair(pair))
-        except CertificateError as error:
-            self.error = str(error)
-        else:
-            self.error = ""
-        return True
+    def __init__(self, host: str) -> None:
+        self._context = ListeningContext(self_signed_pair(host))
 
-    def _take(self, new: _Served) -> None:
-        # An expired certificate never takes the place of one that holds.
-        if new.expires <= datetime.now(UTC) < self.expires:
-            raise CertificateError(f"the new certificate expired at {new.expires.isoformat()}")
-        self._served = new
+    def context(self) -> ListeningContext:
+        return self._context
+
+    async def run(self) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    def state(self) -> CertificateState:
+        return CertificateState("self-signed", self._context.expires, self._context.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +148,13 @@ class _Served:
     fingerprint: str
 
     @classmethod
-    def from_pair(cls, pair: Pair) -> _Served:
+    def of(cls, pair: Pair, client_authorities: tuple[x509.Certificate, ...]) -> _Served:
         """Raises CertificateError."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
+        if client_authorities:
+            _ask_clients(context, client_authorities)
         try:
             with pem_file(pair.certificate) as certificate, pem_file(pair.key) as key:
                 # Without a password at hand OpenSSL would ask for one on the terminal.
@@ -132,15 +165,16 @@ class _Served:
         return cls(context, leaf.not_valid_after_utc, leaf.fingerprint(hashes.SHA256()).hex())
 
 
-def _read_pair(certificate: Path, key: Path) -> Pair:
-    for file in (certificate, key):
-        if file.exists() and not file.is_file():
-            # Opening a pipe would wait for a writer, and with it whatever else is reloaded.
-            raise CertificateError(f"{file}: is no regular file; give the path of a PEM file")
+def _ask_clients(context: ssl.SSLContext, authorities: tuple[x509.Certificate, ...]) -> None:
+    """Raises CertificateError."""
+    # Kubelet's probes and Prometheus have none to show.
+    context.verify_mode = ssl.CERT_OPTIONAL
+    # As in Go, whatever certificate is given is trusted, also one that another CA signed.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        return Pair(certificate.read_bytes(), key.read_bytes())
-    except OSError as error:
-        raise CertificateError(f"{error.filename}: {error.strerror}") from None
+        context.load_verify_locations(cadata=b"".join(each.public_bytes(Encoding.DER) for each in authorities))
+    except ssl.SSLError as error:
+        raise CertificateError(f"the client CA cannot be used: {error}") from None
 
 
 _IN_MEMORY = hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd")
@@ -162,51 +196,3 @@ def pem_file(content: bytes, in_memory: bool = _IN_MEMORY) -> Iterator[str]:
             temporary.write(content)
             temporary.flush()
             yield temporary.name
-
-
-def self_signed_pair(host: str, now: datetime | None = None, lifetime: timedelta = _LIFETIME) -> Pair:
-    """A certificate for localhost, the Service and `host`, signed by its own P-256 key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "floorkeeper")])
-    start = now or datetime.now(UTC)
-    hosts = dict.fromkeys(("localhost", "127.0.0.1", "::1", SERVICE, host))
-    key_identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    usage = x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=False,
-        crl_sign=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        # Clocks of API server and node differ a little.
-        .not_valid_before(start - timedelta(minutes=5))
-        .not_valid_after(start + lifetime)
-        .add_extension(x509.SubjectAlternativeName(map(_general_name, hosts)), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(key_identifier, critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(key_identifier), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return Pair(
-        certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
-    )
-
-
-def _general_name(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        return x509.DNSName(name.encode("idna").decode())

@@ -1,25 +1,39 @@
 """One client's connection: uvicorn's, with bounds on the head of a request.
 
 uvicorn bounds neither how long a head may take nor how large it may grow, nor how long a client may stay silent before
-its first request.
+its first request. And where it closes an idle connection, a request that is on its way would be lost.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from time import perf_counter
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from webhook.server.clients import ClientName, client_of
+
 MAX_HEAD = 64 * 1024  # bytes; the API server's requests have less than 1 KiB
 HEAD_SECONDS = 15.0
+MOST_CONNECTIONS = 2000
+"""At once, of all clients; each takes some 50 kB, or 300 kB once a large body came by it."""
+
 _CLOSE_SECONDS = 1.0
+_FRESH_SECONDS = 1.0  # within which a new connection gets the request that it was made for
+
+_TEXT = b"This Floorkeeper is shutting down and did not look at the request; send it again."
+_GOODBYE = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: %d\r\nretry-after: 1\r\n"
+    b"connection: close\r\n\r\n%b" % (len(_TEXT), _TEXT)
+)
 
 
 class Connection(HttpToolsProtocol):
     """HTTP/1.1 on one socket."""
 
     head_seconds = HEAD_SECONDS
+    most_connections = MOST_CONNECTIONS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -28,9 +42,15 @@ class Connection(HttpToolsProtocol):
 
         self._in_head = False
         self._head_timer: asyncio.TimerHandle | None = None
+        self._made = self._heard = self.loop.time()
+        self._ending = False
+        self._client: ClientName | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if len(self.connections) > self.most_connections:
+            self._make_room()
+        self._client = client_of(transport.get_extra_info("ssl_object"))
         # Go's client opens connections ahead of need: silence before the first request is as good as between two.
         self._wait_for_request()
 
@@ -40,6 +60,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._heard = self.loop.time()
         super().data_received(data)
         if self._in_head:
             self._head_bytes += len(data)
@@ -51,14 +72,34 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["state"]["arrived"] = perf_counter()
+        self.scope["state"]["client"] = self._client
         self._in_head = True
         self._head_timer = self.loop.call_later(self.head_seconds, self._refuse_head)
 
     def on_headers_complete(self) -> None:
         self._end_head()
         super().on_headers_complete()
+        if self._ending:
+            self.cycle.keep_alive = False
 
     def shutdown(self) -> None:
+        """Ends the connection, but not under a request: one that has begun, or must be about to, is answered first.
+
+        An API server may write a request this very moment, and its client repeats no POST that met a closed connection
+        (Go 1.26). So an idle one gets an answer ahead of any request. To a request that crosses it, it says to call
+        again in a second, which the API server then does by itself; else it is dropped with the connection. A new one
+        is there for a request that is about to come, and what is said ahead of that fails it.
+        """
+        self._ending = True
+        age = self.loop.time() - self._made
+        if self._in_head or self.transport.is_closing():
+            return
+        if self.cycle is None and age < _FRESH_SECONDS:
+            self.loop.call_later(_FRESH_SECONDS - age, self.shutdown)
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.write(_GOODBYE)
         super().shutdown()
         if self.transport.is_closing():
             self._end_soon()
@@ -67,6 +108,16 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self.transport.is_closing():
             self._end_soon()
+
+    def _make_room(self) -> None:
+        """Ends the connection that has said nothing for longest, so that silent ones cannot keep others out. One whose
+        request is whole waits for us."""
+        all_of_us = cast("set[Connection]", self.connections)
+        waiting = [each for each in all_of_us if each is not self and not each._is_judged()]
+        min(waiting, key=lambda each: each._heard, default=self).transport.abort()
+
+    def _is_judged(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
 
     def _end_soon(self) -> None:
         # Closing TLS waits for the client to agree, which one that sleeps or goes on sending does not.

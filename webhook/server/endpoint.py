@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
+from math import inf
 from time import perf_counter
 
 import orjson
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from webhook.engine.rule import Stage
 from webhook.kube.kinds import kind_of
 from webhook.kube.snapshot import FactsMissing
 from webhook.server.admission import Admission, Decision
+from webhook.server.body import BODY_SECONDS, ClientGone, Refused, read_body
+from webhook.server.load import RETRY_SECONDS, Call, Load, Reason, Shed
 from webhook.server.metrics import Metrics
 from webhook.server.readiness import Readiness
 from webhook.server.response import response
@@ -24,30 +28,30 @@ from webhook.server.review import MalformedReview, Review, review
 from webhook.server.text import printable
 from webhook.sources.source import LedgerError
 
-MAX_BODY = 8 * 1024 * 1024
-"""Bytes. A review holds an object twice, and etcd takes 1.5 MiB, the API server 3 MiB of each."""
-
-BODY_SECONDS = 15.0
-"""How long a client may take to send a body; the API server gives up on the whole call after 10 s."""
-
 _LONGEST_NAME = 256  # characters of a name in a log line
 _LONGEST_MESSAGE = 1024
 _MOST_MESSAGES = 20
 
+_JSON = b"application/json"
+_TEXT = b"text/plain; charset=utf-8"
+"""What is text, kubectl shows to the person: the API server repeats it, and of all else says "unknown"."""
+
 log = logging.getLogger("floorkeeper.admission")
 
 
-class _Refused(Exception):
-    """A request that is not judged at all."""
+@dataclass(slots=True)
+class _Answer:
+    status: int
+    payload: bytes
+    verdict: str
+    """For the metric; '' if it is not counted there."""
 
-    def __init__(self, status: int, error: str) -> None:
-        super().__init__(error)
-        self.status = status
-        self.error = error
+    content_type: bytes = _JSON
+    closes: bool = False
+    """Whether the rest of the body is not waited for."""
 
-
-class _ClientGone(Exception):
-    """Nobody is left to answer to."""
+    retry: bool = False
+    """Whether the caller is to call again."""
 
 
 class AdmissionEndpoint:
@@ -55,50 +59,99 @@ class AdmissionEndpoint:
 
     body_seconds = BODY_SECONDS
 
-    def __init__(self, stage: Stage, admission: Admission, metrics: Metrics, readiness: Readiness) -> None:
+    def __init__(self, stage: Stage, admission: Admission, metrics: Metrics, readiness: Readiness, load: Load) -> None:
         self._stage = stage
         self._admission = admission
         self._metrics = metrics
         self._readiness = readiness
+        self._load = load
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = perf_counter()
-        request: Review | None = None
-        content_type = b"application/json"
-        try:
-            body = await _read_body(scope, receive, self.body_seconds)
-            request = review(body)
-            decision = await self._admission.decide(self._stage, request)
-            status, payload, verdict = 200, response(request, decision.verdict, decision.stale), decision.outcome
-            self._tell(request, decision, verdict)
-        except _ClientGone:
+        clients = self._readiness.clients
+        if clients is not None and (refusal := clients.refusal(scope.get("state", {}).get("client"))):
+            await self._refuse(send, refusal, started)
             return
-        except (_Refused, MalformedReview) as error:
-            status = error.status if isinstance(error, _Refused) else 400
-            payload, verdict = orjson.dumps({"error": str(error)}), "malformed"
-            self._log(logging.WARNING, "request refused", request, {"status": status, "error": str(error)})
-        except Exception as error:
-            # These two say all there is to say. FactsMissing comes only where the namespaces are not known.
-            told = isinstance(error, FactsMissing | LedgerError)
-            about = "facts missing: " if isinstance(error, FactsMissing) else ""
-            text = about + printable(str(error), _LONGEST_MESSAGE) if told else "internal error"
-            status, verdict = 500, "error"
-            uid = request.uid if request else ""
-            payload = orjson.dumps({"error": text, "uid": uid})
-            if isinstance(error, LedgerError):
-                # kubectl shows it to the person: the API server repeats what is text, and of all else says "unknown".
-                payload, content_type = f"{text} (request {uid})".encode(), b"text/plain; charset=utf-8"
-            self._log(logging.ERROR, text, request, {"status": status}, traceback=not told)
-        await self._answer(send, status, payload, content_type)
-        self._count(request, verdict, perf_counter() - started)
+        call = Call(self._stage, scope)
+        try:
+            self._load.enter(call)
+            answer = await self._answer(call, scope, receive)
+        except ClientGone:
+            return
+        except Shed as shed:
+            self._load.count(self._stage, shed.reason)
+            answer = _Answer(429, str(shed).encode(), "", _TEXT, call.evicted is not None, shed.again)
+        finally:
+            self._load.leave(call)
+        await self._send(send, answer)
+        if answer.verdict:
+            self._count(call.review, answer.verdict, perf_counter() - started)
 
-    async def _answer(self, send: Send, status: int, payload: bytes, content_type: bytes) -> None:
-        headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(payload))]
-        # The rest of a body that came too slowly is not waited for; while draining, clients should turn to others.
-        if status == 408 or self._readiness.draining:
+    async def _refuse(self, send: Send, refusal: str, started: float) -> None:
+        """To a client that may not send reviews at all, before its request takes anything from others."""
+        self._log(logging.WARNING, "request refused", None, {"status": 401, "error": refusal})
+        await self._send(send, _Answer(401, orjson.dumps({"error": refusal}), ""))
+        self._count(None, "unauthenticated", perf_counter() - started)
+
+    async def _answer(self, call: Call, scope: Scope, receive: Receive) -> _Answer:
+        try:
+            decision = await self._decide(call, scope, receive)
+            assert call.review is not None
+            outcome = decision.outcome
+            self._tell(call.review, decision, outcome)
+            return _Answer(200, response(call.review, decision.verdict, decision.stale), outcome)
+        except (ClientGone, Shed):
+            raise
+        except asyncio.CancelledError:
+            # The server ends, and waited for this as long as it may.
+            raise Shed(Reason.END, call) from None
+        except (Refused, MalformedReview) as error:
+            status = error.status if isinstance(error, Refused) else 400
+            self._log(logging.WARNING, "request refused", call.review, {"status": status, "error": str(error)})
+            return _Answer(status, orjson.dumps({"error": str(error)}), "malformed", closes=status == 408)
+        except LedgerError as error:
+            text = printable(str(error), _LONGEST_MESSAGE)
+            self._log(logging.ERROR, text, call.review, {"status": 500})
+            return _Answer(500, f"{text} (request {call.uid})".encode(), "error", _TEXT)
+        except Exception as error:
+            # It says all there is to say, and comes only where the namespaces are not known.
+            told = isinstance(error, FactsMissing)
+            text = f"facts missing: {printable(str(error), _LONGEST_MESSAGE)}" if told else "internal error"
+            self._log(logging.ERROR, text, call.review, {"status": 500}, traceback=not told)
+            return _Answer(500, orjson.dumps({"error": text, "uid": call.uid}), "error")
+
+    async def _decide(self, call: Call, scope: Scope, receive: Receive) -> Decision:
+        """Raises Shed as soon as the caller's time is over, whatever is waited for."""
+        left = call.left()
+        seconds = min(self.body_seconds, left)
+        try:
+            async with asyncio.timeout(max(0.0, seconds)) as limit:
+                call.limit = limit
+                body = await read_body(scope, receive, call, self._load)
+                if seconds < left:
+                    limit.reschedule(None if left == inf else asyncio.get_running_loop().time() + call.left())
+                call.review = review(body)
+                # A large one need not stay while others are asked.
+                del body
+                return await self._admission.decide(self._stage, call.review)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            if call.evicted is not None:
+                raise Shed(call.evicted, call) from None
+            if call.review is None:
+                raise Refused(408, f"body: did not arrive within {round(seconds, 2):g} s") from None
+            raise Shed(Reason.LATE, call) from None
+
+    async def _send(self, send: Send, answer: _Answer) -> None:
+        headers = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.payload))]
+        if answer.retry:
+            headers.append((b"retry-after", b"%d" % RETRY_SECONDS))
+        # While draining, clients should turn to others.
+        if answer.closes or self._readiness.draining:
             headers.append((b"connection", b"close"))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": payload})
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.payload})
 
     def _count(self, request: Review | None, verdict: str, seconds: float) -> None:
         operation, kind = "unknown", "other"
@@ -158,44 +211,3 @@ class AdmissionEndpoint:
                 "dryRun": request.dry_run,
             }
         log.log(level, message, extra={"fields": fields | more}, exc_info=traceback)
-
-
-async def _read_body(scope: Scope, receive: Receive, seconds: float) -> bytes:
-    """The body, once its type and size are found to be right."""
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            if value.partition(b";")[0].strip().lower() != b"application/json":
-                raise _Refused(415, "header Content-Type: must be application/json")
-        elif name == b"content-length" and value.isdigit() and int(value[:19]) > MAX_BODY:
-            raise _too_large()
-    try:
-        async with asyncio.timeout(seconds):
-            message = await receive()
-            if message["type"] == "http.request" and not message.get("more_body"):
-                body: bytes = message.get("body", b"")
-                if len(body) > MAX_BODY:
-                    raise _too_large()
-                return body
-            return await _read_chunks(message, receive)
-    except TimeoutError:
-        raise _Refused(408, f"body: did not arrive within {seconds:g} s") from None
-
-
-async def _read_chunks(message: Message, receive: Receive) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        if message["type"] != "http.request":
-            raise _ClientGone
-        chunk = message.get("body", b"")
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > MAX_BODY:
-            raise _too_large()
-        if not message.get("more_body"):
-            return b"".join(chunks)
-        message = await receive()
-
-
-def _too_large() -> _Refused:
-    return _Refused(413, f"body: must have at most {MAX_BODY} bytes")

@@ -29,6 +29,7 @@ _QUEUE_METRICS = (
     ("floorkeeper_queue_floor", "nominalQuota of a ClusterQueue or Cohort, as Kueue counts it."),
     ("floorkeeper_queue_ceiling", "The most that a ClusterQueue can ever get: its floor, and all that it may borrow."),
 )
+_RESERVED = ("floorkeeper_queue_reserved", "What the Workloads of a ClusterQueue hold now, borrowed quota included.")
 
 
 class FlavorCollector(Collector):
@@ -99,24 +100,25 @@ def _not_evaluated(balance: Balance, key: FlavorResource) -> Iterator[tuple[str,
 
 
 class QueuePage:
-    """Floor and ceiling of every queue, as text that is part of the page of metrics in either format.
+    """Floor, ceiling and use of every queue, as text that is part of the page of metrics in either format.
 
-    A thousand queues have thousands of samples, which seldom change: they are put into words when they do.
+    A thousand queues have thousands of floors and ceilings, which seldom change: they are put into words when they do.
     """
 
     def __init__(self, policies: PolicyInForce, source: Source) -> None:
         self._policies = policies
         self._source = source
         self._of: tuple[Balance | None, int] = (None, 0)
-        self._text = _page([], [])
+        self._text = b""
 
     def text(self) -> bytes:
-        balance = balance_in_force(self._policies, self._source)
+        balance, snapshot = balance_in_force(self._policies, self._source), self._source.snapshot
         of = (None, 0) if balance is None else (balance, balance.trees.version)
-        if of != self._of:
+        if of != self._of or not self._text:
             self._of = of
-            self._text = _page([], []) if balance is None else _page(*_samples(balance, self._source.snapshot))
-        return self._text
+            floors, ceilings = _samples(balance, snapshot) if balance is not None else ([], [])
+            self._text = _family(*_QUEUE_METRICS[0], floors) + _family(*_QUEUE_METRICS[1], ceilings)
+        return self._text + _family(*_RESERVED, _reserved(balance, snapshot) if balance is not None else [])
 
 
 def _samples(balance: Balance, snapshot: Snapshot) -> tuple[list[str], list[str]]:
@@ -141,14 +143,22 @@ def _samples(balance: Balance, snapshot: Snapshot) -> tuple[list[str], list[str]
     return floors, ceilings
 
 
+def _reserved(balance: Balance, snapshot: Snapshot) -> list[str]:
+    """Lines as those of `_samples`, of what Kueue says in the status."""
+    covers = cache(balance.accelerators.covers)
+    return [
+        f"{{flavor={_quoted(flavor)},queue={_quoted(queue.name)},resource={_quoted(resource)}}} {amount // NANO}.0\n"
+        for queue in snapshot.cluster_queues()
+        for (flavor, resource), amount in sorted(queue.reserved.items())
+        if covers(resource)
+    ]
+
+
 def _quoted(value: str) -> str:
     escaped = value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
     return f'"{escaped}"'
 
 
-def _page(*lines: list[str]) -> bytes:
-    parts = []
-    for (name, text), samples in zip(_QUEUE_METRICS, lines, strict=True):
-        parts.append(f"# HELP {name} {text}\n# TYPE {name} gauge\n")
-        parts += [f"{name}{sample}" for sample in samples]
-    return "".join(parts).encode(errors="replace")
+def _family(name: str, text: str, lines: list[str]) -> bytes:
+    head = f"# HELP {name} {text}\n# TYPE {name} gauge\n"
+    return "".join([head, *(f"{name}{line}" for line in lines)]).encode(errors="replace")

@@ -1,12 +1,30 @@
-"""Logs as JSON lines on stderr: one object a line, with at least time, level, logger and message."""
+"""Logs as JSON lines on stderr: one object a line, with at least time, level, logger and message.
+
+A thread of its own writes them: a pipe that nobody reads, or a full disk, must not hold up a decision. Behind it wait
+a bounded number of lines; what is more is lost, counted, and told once the lines go out again.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-import sys
+import os
+import queue
+import select
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from logging.handlers import QueueHandler
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+MOST_LINES = 1000
+"""That wait to be written. A line has 1 kB, and 20 kB at the most."""
+
+STOP_SECONDS = 2.0
+"""The longest wait at the end for lines to be written."""
 
 # uvicorn tells of every start and stop in several lines; `serve` says the same in one.
 _QUIET = ("uvicorn.error", "uvicorn.access", "asyncio")
@@ -29,12 +47,88 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def log_to(stream: TextIO | None = None) -> None:
-    """Sends every log of this process, warnings and uvicorn's included, to a stream (stderr)."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter())
+class Log(QueueHandler):
+    """Takes records, and has a thread write them to a file descriptor in the order in which they came."""
+
+    queue: queue.Queue[bytes]
+
+    def __init__(self, descriptor: int, most_lines: int = MOST_LINES) -> None:
+        super().__init__(queue.Queue(most_lines))
+        self.setFormatter(JsonFormatter())
+        self._refused = 0
+        self._writer = _Writer(self, descriptor)
+        self._ended = False
+        # No more than a daemon: at the end it may be stuck in a write that never returns.
+        threading.Thread(target=self._writer.run, name="log", daemon=True).start()
+
+    @property
+    def dropped(self) -> int:
+        """Lines that were lost so far: there was no room for them, or nobody takes them any more."""
+        return self._refused + self._writer.failed
+
+    def prepare(self, record: logging.LogRecord) -> bytes:
+        # Not left to the thread: what a record refers to may change.
+        return f"{self.format(record)}\n".encode("ascii")
+
+    def enqueue(self, line: bytes) -> None:  # type: ignore[override]
+        try:
+            self.queue.put_nowait(line)
+        except queue.Full:
+            self._refused += 1
+
+    def close(self) -> None:
+        """Waits until every line is written, for STOP_SECONDS at the most. At exit, `logging` calls it again."""
+        if not self._ended:
+            self._ended = True
+            with self.queue.all_tasks_done:
+                self.queue.all_tasks_done.wait_for(lambda: not self.queue.unfinished_tasks, STOP_SECONDS)
+        super().close()
+
+
+class _Writer:
+    """The thread's part. It writes past sys.stderr, whose lock it would otherwise hold when the interpreter ends."""
+
+    def __init__(self, log: Log, descriptor: int) -> None:
+        self.failed = 0
+        self._log = log
+        self._descriptor = descriptor
+        self._told = 0
+
+    def run(self) -> None:
+        lines = self._log.queue
+        while True:
+            if not self._write(lines.get()):
+                self.failed += 1
+            dropped = self._log.dropped
+            if dropped > self._told and lines.empty() and self._write(self._notice(dropped - self._told)):
+                self._told = dropped
+            lines.task_done()
+
+    def _write(self, line: bytes) -> bool:
+        """Whether it was written."""
+        try:
+            while line:
+                try:
+                    line = line[os.write(self._descriptor, line) :]
+                except BlockingIOError:
+                    # Somebody who shares it has set it so.
+                    select.select([], [self._descriptor], [])
+        except OSError:
+            return False
+        return True
+
+    def _notice(self, lines: int) -> bytes:
+        text = "log lines were lost, since they were not read as fast as they came"
+        record = logging.LogRecord("floorkeeper.log", logging.WARNING, __file__, 0, text, None, None)
+        record.fields = {"lines": lines}
+        return self._log.prepare(record)
+
+
+def log_to(descriptor: int) -> Log:
+    """Sends every log of this process, warnings and uvicorn's included, to a file descriptor."""
+    log = Log(descriptor)
     root = logging.getLogger()
-    root.handlers = [handler]
+    root.handlers = [log]
     root.setLevel(logging.INFO)
     for name in _QUIET:
         logger = logging.getLogger(name)
@@ -42,3 +136,13 @@ def log_to(stream: TextIO | None = None) -> None:
         logger.propagate = True
         logger.setLevel(logging.WARNING)
     logging.captureWarnings(True)
+    return log
+
+
+class LogCollector(Collector):
+    """The metric of this process's log."""
+
+    def collect(self) -> Iterator[Metric]:
+        dropped = sum(handler.dropped for handler in logging.getLogger().handlers if isinstance(handler, Log))
+        text = "Lines of the log that were lost, since nobody read them as fast as they came."
+        yield CounterMetricFamily("floorkeeper_log_lines_dropped", text, dropped)

@@ -36,6 +36,14 @@ class Metrics:
             ("webhook", "operation", "kind", "verdict"),
             registry=self.registry,
         )
+        errors = Counter(
+            "floorkeeper_request_errors",
+            "Admission requests without a verdict, for a fault of our own: what also counts as verdict error.",
+            ("webhook",),
+            registry=self.registry,
+        )
+        # There from the start, so that the first error is an increase.
+        self._errors = {stage: errors.labels(stage.value) for stage in Stage}
         self._hits = Counter(
             "floorkeeper_rule_hits",
             "Findings, by rule and by what came of them.",
@@ -70,6 +78,8 @@ class Metrics:
         if child is None:
             child = self._children[key] = self._requests.labels(*key)
         child.inc()
+        if verdict == "error":
+            self._errors[stage].inc()
         self._durations[stage].observe(seconds)
 
     def hit(self, rule: str, severity: str) -> None:
@@ -97,7 +107,7 @@ class _StateCollector(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        policies, certificate = self._readiness.policies, self._readiness.certificate
+        policies = self._readiness.policies
         yield _gauge("floorkeeper_policy_generation", "Policies that were in force so far.", policies.generation)
         yield _gauge(
             "floorkeeper_policy_load_failed",
@@ -105,18 +115,42 @@ class _StateCollector(Collector):
             bool(policies.error),
         )
         yield _gauge(
+            "floorkeeper_policy_incomplete",
+            "1 while part of the policy has no effect until something is done, which /readyz tells.",
+            bool(self._readiness.policy_note),
+        )
+        yield from self._certificate()
+        yield _gauge("floorkeeper_ready", "1 while /readyz answers 200.", not self._readiness.reasons())
+        yield InfoMetricFamily("floorkeeper_build", "The version of Floorkeeper.", {"version": __version__})
+        yield from self._facts()
+
+    def _certificate(self) -> Iterator[Metric]:
+        certificate, clients = self._readiness.certificate.state(), self._readiness.clients
+        yield _gauge(
             "floorkeeper_certificate_expiry_timestamp_seconds",
             "When the served certificate expires.",
             certificate.expires.timestamp(),
         )
         yield _gauge(
             "floorkeeper_certificate_reload_failed",
-            "1 while the certificate's files are broken and the last good pair is served.",
-            bool(certificate.error),
+            "1 while no new certificate or client CA can take the place of the last good one; /readyz says why.",
+            bool(certificate.error or (clients is not None and clients.error)),
         )
-        yield _gauge("floorkeeper_ready", "1 while /readyz answers 200.", not self._readiness.reasons())
-        yield InfoMetricFamily("floorkeeper_build", "The version of Floorkeeper.", {"version": __version__})
-        yield from self._facts()
+        # Without a value where the CA is not ours: what must be alerted on is not 0 there.
+        authority = GaugeMetricFamily(
+            "floorkeeper_certificate_authority_expiry_timestamp_seconds",
+            "When the CA of the served certificate expires; only with --tls-secret.",
+        )
+        if certificate.authority_expires is not None:
+            authority.add_metric((), certificate.authority_expires.timestamp())
+        yield authority
+        published = GaugeMetricFamily(
+            "floorkeeper_ca_bundle_published",
+            "1 while both webhook configurations trust the CA of the served certificate; only with --tls-secret.",
+        )
+        if certificate.published is not None:
+            published.add_metric((), float(certificate.published))
+        yield published
 
     def _facts(self) -> Iterator[Metric]:
         age = GaugeMetricFamily(

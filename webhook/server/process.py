@@ -12,35 +12,32 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from webhook import __version__
-from webhook.capacity.balance import balance_of
-from webhook.capacity.volcano import volcano_of
 from webhook.engine.policy import Policy
 from webhook.policy import PolicyError, PolicyFile
 from webhook.rules import RULES
-from webhook.scope import webhook_configurations
 from webhook.server.address import CannotListen, UnknownHost, listen_on, shown
 from webhook.server.app import app
-from webhook.server.certificates import CertificateError, Certificates
+from webhook.server.certificates import CertificateError, CertificateSource, OwnCertificate
+from webhook.server.clients import ClientAuthority
+from webhook.server.connection import MOST_CONNECTIONS
 from webhook.server.drift import DriftWatch
+from webhook.server.files import FileCertificate
 from webhook.server.http import Server, server_config
 from webhook.server.log import log_to
 from webhook.server.readiness import Readiness
+from webhook.server.reload import PolicyReload, prime
 from webhook.sources.source import Source, SourceError
 
 DRAIN_SECONDS = 3.0
 """From not ready to no new connections: time for the endpoints to be withdrawn."""
 
-_RELOAD_SECONDS = 1.0
+_LOOK_SECONDS = 1.0
 _SOURCE_STOP_SECONDS = 1.0
+_FILES = 2 * MOST_CONNECTIONS  # those that are at their handshake are counted nowhere
 _GARBAGE = 100_000  # new objects between two rounds of garbage collection
-
-RENDER_AGAIN = "policy changes what the API server must send: render and apply the webhook configurations again"
-START_AGAIN = "policy asks to discount pods outside of any queue, which are watched from the start only: start it again"
-NOT_DISCOUNTED = "policy asks to discount pods outside of any queue, which are not known, so nothing is discounted"
 
 log = logging.getLogger("floorkeeper.serve")
 
@@ -68,18 +65,37 @@ class Settings:
     policy: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
-    """None, as is `certificate`: a self-signed pair is made."""
+    """None, as is `certificate`: a self-signed pair is made, unless `managed` makes another."""
+
+    managed: Callable[[], CertificateSource] | None = None
+    client_ca: Path | None = None
+    """None: every client may send reviews."""
+
+    client_names: frozenset[str] = frozenset()
+    """Of the certificates that may, empty for all that `client_ca` vouches for."""
 
     drain_seconds: float = DRAIN_SECONDS
 
 
 def serve(settings: Settings) -> None:
     """Serves until a signal. Raises CannotServe."""
-    log_to(sys.stderr)
     # Facts are thousands of small objects that stay: at the default of 700, a start would be half garbage collection.
     gc.set_threshold(_GARBAGE)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    _allow_files()
+    # What was logged is written before Python, or the caller, says why it ended.
+    with contextlib.closing(log_to(sys.stderr.fileno())), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(settings))
+
+
+def _allow_files() -> None:
+    """Lets this process have as many files open as it may take connections; shells and containerd allow 1024."""
+    with contextlib.suppress(ImportError, ValueError, OSError):  # on Windows, or where it is forbidden
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if 0 <= soft < _FILES:
+            most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -95,7 +111,8 @@ async def _serve(settings: Settings) -> None:
     with _start(PolicyError, 2):
         policies.load()
     with _start(CertificateError, 2):
-        certificates = _certificates(settings)
+        certificate = _certificate(settings)
+        clients = _clients(settings, certificate)
     with _start(CannotListen, 1), _start(UnknownHost, 2):
         sockets = listen_on(settings.host, settings.port)
     with _start(SourceError, 1):
@@ -103,10 +120,10 @@ async def _serve(settings: Settings) -> None:
         await source.start()
         if source.ledger is not None:
             source.ledger.start()
-    _prime(source, policies.policy)
-    readiness = Readiness(policies, source, certificates)
+    prime(source, policies.policy)
+    readiness = Readiness(policies, source, certificate, clients=clients)
     try:
-        await _Process(settings, readiness, policies, certificates, sockets).run()
+        await _Process(settings, readiness, policies, certificate, sockets).run()
     finally:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SOURCE_STOP_SECONDS):
@@ -118,12 +135,6 @@ def _kinds_beyond_rules(policy: Policy) -> frozenset[str]:
     return frozenset({"UnqueuedPod"}) if policy.capacity.discount_unqueued else frozenset()
 
 
-def _prime(source: Source, policy: Policy) -> None:
-    """Has the sums of floors and hardware follow the facts, so that no decision waits until they are made."""
-    balance_of(source.snapshot, policy.capacity, policy.accelerators)
-    volcano_of(source.snapshot, policy.capacity, policy.accelerators)
-
-
 @contextlib.contextmanager
 def _start(error: type[Exception], code: int) -> Iterator[None]:
     try:
@@ -132,10 +143,20 @@ def _start(error: type[Exception], code: int) -> Iterator[None]:
         raise CannotServe(str(found), code) from None
 
 
-def _certificates(settings: Settings) -> Certificates:
+def _certificate(settings: Settings) -> CertificateSource:
+    """Raises CertificateError."""
+    if settings.managed is not None:
+        return settings.managed()
     if settings.certificate is None or settings.key is None:
-        return Certificates.self_signed(settings.host)
-    return Certificates.from_files(settings.certificate, settings.key)
+        return OwnCertificate(settings.host)
+    return FileCertificate(settings.certificate, settings.key)
+
+
+def _clients(settings: Settings, certificate: CertificateSource) -> ClientAuthority | None:
+    """Raises CertificateError."""
+    if settings.client_ca is None:
+        return None
+    return ClientAuthority(settings.client_ca, settings.client_names, certificate.context())
 
 
 class _Process:
@@ -146,19 +167,16 @@ class _Process:
         settings: Settings,
         readiness: Readiness,
         policies: PolicyFile,
-        certificates: Certificates,
+        certificate: CertificateSource,
         sockets: Sequence[socket.socket],
     ) -> None:
         self._settings = settings
         self._readiness = readiness
         self._policies = policies
-        self._certificates = certificates
+        self._certificate = certificate
         self._sockets = list(sockets)
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
-        self._rendered = webhook_configurations(policies.policy)
-        """What is registered, as far as we know: rendered from the policy at the start."""
-
-        self._render_again = False
+        self._reload = PolicyReload(policies, readiness)
         self._was_ready: bool | None = None
         self._frozen = False
 
@@ -166,10 +184,13 @@ class _Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._signalled, number)
-        server = Server(server_config(app(RULES, self._readiness), self._certificates), self._tell_start)
+        server = Server(server_config(app(RULES, self._readiness), self._certificate), self._tell_start)
         serving = asyncio.create_task(server.serve(self._sockets))
         watch = DriftWatch(self._policies, self._readiness.source)
-        background = [asyncio.create_task(self._reload()), asyncio.create_task(watch.run())]
+        clients = self._readiness.clients
+        # Each for itself: files that cannot be read, or a cluster that does not answer, hold up nothing else.
+        tasks = [self._reload.run(), self._report(), watch.run(), self._certificate.run()]
+        background = [asyncio.create_task(task) for task in (*tasks, *([clients.run()] if clients is not None else []))]
         signalled = asyncio.create_task(self._signals.get())
         await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
         if signalled.done():
@@ -182,6 +203,7 @@ class _Process:
     def _signalled(self, number: signal.Signals) -> None:
         if self._readiness.draining:
             # Once is a request, twice is an order. As a container's first process we cannot die of a signal.
+            logging.shutdown()
             os._exit(128 + number)
         self._readiness.draining = True
         self._signals.put_nowait(number)
@@ -194,73 +216,30 @@ class _Process:
         await asyncio.wait({serving}, timeout=seconds)
 
     def _tell_start(self) -> None:
-        host, policies = self._settings.host, self._policies
+        host, policies, certificate = self._settings.host, self._policies, self._certificate.state()
         port = self._sockets[0].getsockname()[1]
         fields = {
             "address": f"https://{shown(host, port)}",
             "source": self._settings.source_name,
             "policy": str(policies.path or "defaults"),
-            "certificate": str(self._settings.certificate or "self-signed"),
-            "fingerprint": self._certificates.fingerprint,
-            "expires": self._certificates.expires.isoformat(),
+            "certificate": certificate.source,
+            "fingerprint": certificate.fingerprint,
+            "expires": certificate.expires.isoformat(),
             "version": __version__,
         }
         log.info("serving", extra={"fields": fields})
-        self._tell_notes()
+        self._reload.tell_oddities()
         self._tell_readiness()
 
-    async def _reload(self) -> None:
+    async def _report(self) -> None:
+        """What changes by itself, to the log."""
         while True:
-            await asyncio.sleep(_RELOAD_SECONDS)
+            await asyncio.sleep(_LOOK_SECONDS)
             try:
-                if await self._certificates.refresh():
-                    self._tell_certificate()
-                error = self._policies.error
-                if await asyncio.to_thread(self._policies.refresh):
-                    log.info("policy reloaded", extra={"fields": {"generation": self._policies.generation}})
-                    _prime(self._readiness.source, self._policies.policy)
-                    self._tell_notes()
-                    self._render_again = webhook_configurations(self._policies.policy) != self._rendered
-                elif self._policies.error != error:
-                    self._tell_policy_error()
-                self._tell_policy_note()
+                self._reload.tell_note()
                 self._tell_readiness()
             except Exception:
-                log.exception("reloading failed")
-
-    def _tell_certificate(self) -> None:
-        fields = {
-            "fingerprint": self._certificates.fingerprint,
-            "expires": self._certificates.expires.isoformat(),
-            "error": self._certificates.error,
-        }
-        if self._certificates.error:
-            log.error("certificate files are broken, the last good pair is served", extra={"fields": fields})
-        else:
-            log.info("certificate reloaded", extra={"fields": fields})
-
-    def _tell_policy_error(self) -> None:
-        fields = {"generation": self._policies.generation, "error": self._policies.error}
-        if self._policies.error:
-            log.error("policy file is broken, the last good policy is in force", extra={"fields": fields})
-        else:
-            log.info("policy file is whole again, and as before", extra={"fields": fields})
-
-    def _tell_policy_note(self) -> None:
-        """What an admin has to do about the policy, said once in the log and for as long as it lasts in /readyz."""
-        before, notes = self._readiness.policy_note, []
-        if self._render_again:
-            notes.append(RENDER_AGAIN)
-        if self._policies.policy.capacity.discount_unqueued:
-            state = self._readiness.source.states().get("UnqueuedPod")
-            if state is None:
-                notes.append(START_AGAIN)
-            elif not state.known and not state.required:
-                notes.append(NOT_DISCOUNTED)
-        self._readiness.policy_note = "; ".join(notes)
-        for note in notes:
-            if note not in before:
-                log.warning(note)
+                log.exception("telling what has changed failed")
 
     def _tell_readiness(self) -> None:
         reasons = self._readiness.reasons()
@@ -275,7 +254,3 @@ class _Process:
             gc.collect()
             gc.freeze()
             self._frozen = True
-
-    def _tell_notes(self) -> None:
-        for note in self._policies.notes(datetime.now(UTC).date()):
-            log.warning(note)

@@ -8,24 +8,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from webhook.server.admission import PolicyInForce
+from webhook.server.certificates import CertificateState
+from webhook.server.clients import ClientAuthority
 from webhook.sources.source import Source
-
-_LAST_HOUR = timedelta(hours=1)
 
 
 class CertificateInForce(Protocol):
-    """The certificate that new connections get. Implemented by webhook.server.certificates.Certificates."""
+    """The certificate that new connections get. Implemented by every CertificateSource."""
 
-    @property
-    def expires(self) -> datetime: ...
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the DER form, in hexadecimal."""
-
-    @property
-    def error(self) -> str:
-        """Why the files' present content is not served, '' if it is."""
+    def state(self) -> CertificateState: ...
 
 
 def _now() -> datetime:
@@ -41,10 +32,13 @@ class Readiness:
         source: Source,
         certificate: CertificateInForce,
         now: Callable[[], datetime] = _now,
+        clients: ClientAuthority | None = None,
     ) -> None:
+        """`clients` are those that may send reviews, None for all."""
         self.policies = policies
         self.source = source
         self.certificate = certificate
+        self.clients = clients
         self.draining = False
         """Set once this process is about to end: not ready any more, and still answering."""
 
@@ -59,23 +53,27 @@ class Readiness:
         A broken policy file or certificate is none: the last good one is in force. But nobody can replace a certificate
         that is about to expire, if its files are broken.
         """
+        certificate = self.certificate.state()
         found = [
             f"{kind}: {state.detail or 'not known yet'}"
             for kind, state in self.source.states().items()
             if state.required and not state.known
         ]
-        left = self.certificate.expires - self._now()
+        left = certificate.expires - self._now()
         if left <= timedelta(0):
             found.append("certificate: has expired")
-        elif self.certificate.error and left < _LAST_HOUR:
-            found.append("certificate: expires within the hour and cannot be reloaded")
+        elif certificate.error and left < certificate.last:
+            found.append("certificate: expires within the hour and cannot be renewed")
+        if certificate.pending:
+            found.append(f"certificate: {certificate.pending}")
         if self.draining:
             found.append("shutting down")
         return sorted(found)
 
     def report(self) -> dict[str, Any]:
         """The body of /readyz."""
-        reasons = self.reasons()
+        reasons, certificate = self.reasons(), self.certificate.state()
+        authority_expires = certificate.authority_expires
         return {
             "ready": not reasons,
             "reasons": reasons,
@@ -94,8 +92,16 @@ class Readiness:
             },
             "ledger": {"error": self.source.ledger.error if self.source.ledger is not None else ""},
             "certificate": {
-                "expires": self.certificate.expires.isoformat(),
-                "fingerprint": self.certificate.fingerprint,
-                "error": self.certificate.error,
+                "source": certificate.source,
+                "expires": certificate.expires.isoformat(),
+                "fingerprint": certificate.fingerprint,
+                "authorityExpires": authority_expires.isoformat() if authority_expires is not None else None,
+                "caBundlePublished": certificate.published,
+                "error": certificate.error,
+                "note": certificate.note,
+            },
+            "clients": {
+                "certificate": "required" if self.clients is not None else "not asked for",
+                "error": self.clients.error if self.clients is not None else "",
             },
         }

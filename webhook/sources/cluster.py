@@ -17,6 +17,7 @@ from webhook.sources.confirm import Confirmation
 from webhook.sources.connection import Connection
 from webhook.sources.events import EventWriter
 from webhook.sources.ledger import FloorLedger, LedgerTiming
+from webhook.sources.outage import Outage
 from webhook.sources.source import Event, KindState
 from webhook.sources.store import ClusterStore, own_namespace
 from webhook.sources.timing import Timing
@@ -61,6 +62,7 @@ class ClusterSource:
         self._clock = clock
         self._connection = Connection(kubeconfig, self._timing, clock)
         self._stopping = threading.Event()
+        self._outage = Outage(self._stopping)
         self._events = EventWriter(self._connection, self._timing, self._stopping)
         self._watchers: dict[str, Watcher] = {}
         self._threads: list[threading.Thread] = []
@@ -85,7 +87,9 @@ class ClusterSource:
         self._threads[0].start()
         for kind in self._kinds:
             self._standings[kind].current_at = self._clock()
-            watcher = Watcher(ACCESS[kind], self._connection, post, self._stopping, self._timing, self._clock)
+            watcher = Watcher(
+                ACCESS[kind], self._connection, post, self._stopping, self._outage, self._timing, self._clock
+            )
             self._watchers[kind] = watcher
             thread = threading.Thread(target=watcher.run, name=f"watch-{ACCESS[kind].resource}", daemon=True)
             self._threads.append(thread)
@@ -98,6 +102,7 @@ class ClusterSource:
 
     async def stop(self) -> None:
         self._stopping.set()
+        self._outage.end()
         self._connection.close()
         self._events.stop()
         self._confirmation.stop()

@@ -147,7 +147,12 @@ class Connection:
         if body is not None:
             headers["Content-Type"] = "application/json"
         timeout = self._timing.connect, silence
-        response = client.call_api(method, url, headers, body, _request_timeout=timeout).response
+        try:
+            response = client.call_api(method, url, headers, body, _request_timeout=timeout).response
+        except urllib3.exceptions.ReadTimeoutError:
+            # If packets are lost without an error, then also those of the connections that wait to be used again.
+            client.rest_client.pool_manager.clear()
+            raise
         if response.status in (200, 201):
             return Answer(response)
         with Answer(response):

@@ -27,7 +27,13 @@ class Timing:
     """The first wait after a failure. It doubles with each, up to `retry_most`, and is cut by up to a half at random so
     that replicas do not come all at once."""
 
-    retry_most: float = 30.0
+    retry_most: float = 10.0
+    asked_most: float = 30.0
+    """The longest wait that an API server may ask for."""
+
+    rush: float = 2.0
+    """How long the watches take, all in all, to come back once the API server has answered one of them."""
+
     refused: float = 10.0
     """How long a kind that was read must be refused, or not served, before its facts are given up. An API server that
     has just started refuses everybody for a moment, until it knows its roles and its CRDs."""
@@ -48,4 +54,4 @@ class Timing:
     def delay(self, failures: int, asked: float = 0.0) -> float:
         """The wait after this many failures in a row; `asked` is what the API server asks for (Retry-After)."""
         longest = min(self.retry * 2.0 ** min(failures - 1, 16), self.retry_most)
-        return min(max(longest * random.uniform(0.5, 1.0), asked), self.retry_most)  # noqa: S311
+        return max(longest * random.uniform(0.5, 1.0), min(asked, self.asked_most))  # noqa: S311

@@ -24,6 +24,7 @@ from webhook.sources.access import Access
 from webhook.sources.connection import Connection, StatusError
 from webhook.sources.kueue_configuration import with_configuration
 from webhook.sources.listing import list_pages, resource_version
+from webhook.sources.outage import Outage
 from webhook.sources.timing import Timing
 
 _PATIENCE = 3
@@ -81,6 +82,7 @@ class Watcher:
         connection: Connection,
         post: Callable[[Report], None],
         stopping: threading.Event,
+        outage: Outage,
         timing: Timing,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -91,6 +93,7 @@ class Watcher:
         self._connection = connection
         self._post = post
         self._stopping = stopping
+        self._outage = outage
         self._timing = timing
         self._clock = clock
         self._project = _kueue_configuration if access.kind == "ConfigMap" else PROJECTIONS[access.kind]
@@ -117,8 +120,17 @@ class Watcher:
             except Exception as error:  # whatever it is, the remedy is the next attempt
                 if not self._stopping.is_set():
                     self._fail(error)
-                    asked = error.retry_after if isinstance(error, StatusError) else 0.0
-                    self._stopping.wait(self._timing.delay(self._failures, asked))
+                    self._wait(error)
+
+    def _wait(self, error: Exception) -> None:
+        asked = error.retry_after if isinstance(error, StatusError) else 0.0
+        seconds = self._timing.delay(self._failures, asked)
+        answered = isinstance(error, Unavailable) or (isinstance(error, StatusError) and error.code < 500)
+        if answered or asked:
+            # It is about this kind, or it is what the API server wants.
+            self._stopping.wait(seconds)
+        else:
+            self._outage.wait(seconds, self._timing.rush)
 
     def _fail(self, error: Exception) -> None:
         if self._opened is not None and self._clock() - self._opened >= self._timing.retry_most:
@@ -225,6 +237,8 @@ class Watcher:
         ):
             began = self._opened = self._clock()
             self._refusals = 0
+            if self._failures:
+                self._outage.end()
             self._post(Report(self._access.kind, began))
             for lines in answer.read_lines():
                 heard = self._take(lines) or heard

@@ -1,0 +1,128 @@
+"""What the Secret of self-managed certificates holds: CAs, and a certificate that one of them signed."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from webhook.server.authority import Authority, Pair, key_pem, pem
+
+CERTIFICATE, KEY, AUTHORITIES, AUTHORITY_KEYS = "tls.crt", "tls.key", "ca.crt", "ca.key"
+"""Keys of the Secret. cert-manager writes the first three as well."""
+
+_Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+_PRIVATE_KEY = re.compile(rb"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.+?-----END \1-----", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What a server shows, and who signed it."""
+
+    pair: Pair
+    certificate: x509.Certificate
+    issuer: x509.Certificate
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    authorities: tuple[Authority, ...] = ()
+    """All that are trusted, the newest first."""
+
+    leaf: Leaf | None = None
+
+    def data(self) -> dict[str, bytes]:
+        """As the Secret has it."""
+        pair = self.leaf.pair if self.leaf is not None else Pair(b"", b"")
+        return {
+            CERTIFICATE: pair.certificate,
+            KEY: pair.key,
+            AUTHORITIES: b"".join(pem(each.certificate) for each in self.authorities),
+            AUTHORITY_KEYS: b"".join(key_pem(each.key) for each in self.authorities if each.key is not None),
+        }
+
+
+def read_keyring(data: Mapping[str, object]) -> tuple[Keyring, list[str]]:
+    """From the data of a Secret, as JSON has it, and what is wrong with it; never with a part of a key."""
+    wrong: list[str] = []
+    keys, unread = _keys(_content(data, AUTHORITY_KEYS))
+    if unread:
+        wrong.append(f"{AUTHORITY_KEYS} holds a key that cannot be read")
+    authorities = tuple(_with_key(each, keys) for each in _certificates(data, AUTHORITIES, wrong))
+    if authorities and all(each.key is None for each in authorities):
+        wrong.append(f"{AUTHORITY_KEYS} has no key of a CA in {AUTHORITIES}")
+    return Keyring(authorities, _read_leaf(data, authorities, wrong)), wrong
+
+
+def read_bundle(text: object) -> tuple[x509.Certificate, ...]:
+    """The certificates of a caBundle, none if it cannot be read."""
+    return tuple(_certificates({"": text}, "", []))
+
+
+def _read_leaf(data: Mapping[str, object], authorities: Sequence[Authority], wrong: list[str]) -> Leaf | None:
+    chain = _certificates(data, CERTIFICATE, wrong)
+    content = _content(data, KEY)
+    keys, unread = _keys(content)
+    if not keys:
+        wrong.append(f"{KEY} {'cannot be read' if unread else 'holds no key'}")
+    if not chain or not keys:
+        return None
+    if keys[0].public_key() != chain[0].public_key():
+        wrong.append(f"{KEY} does not fit {CERTIFICATE}")
+        return None
+    issuer = next((each.certificate for each in authorities if each.has_signed(chain[0])), None)
+    if issuer is None:
+        wrong.append(f"{CERTIFICATE} is signed by no CA in {AUTHORITIES}")
+        return None
+    return Leaf(Pair(_content(data, CERTIFICATE), content), chain[0], issuer)
+
+
+def _certificates(data: Mapping[str, object], name: str, wrong: list[str]) -> list[x509.Certificate]:
+    content = _content(data, name)
+    try:
+        # The keys are looked at as well: some cannot be read until then.
+        return [each for each in x509.load_pem_x509_certificates(content) if each.public_key()]
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        if b"CERTIFICATE-----" in content:
+            wrong.append(f"{name} holds a certificate that cannot be read")
+        else:
+            wrong.append(f"{name} holds no certificate")
+        return []
+
+
+def _with_key(certificate: x509.Certificate, keys: Sequence[_Key]) -> Authority:
+    """The CA, with its key if there is one and it may sign."""
+    try:
+        is_ca = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, ValueError):
+        is_ca = False
+    key = next((each for each in keys if is_ca and each.public_key() == certificate.public_key()), None)
+    return Authority(certificate, key)
+
+
+def _keys(content: bytes) -> tuple[list[_Key], bool]:
+    """The private keys, and whether there are some that cannot be read or used."""
+    found: list[_Key] = []
+    blocks = [match.group() for match in _PRIVATE_KEY.finditer(content)]
+    for block in blocks:
+        try:
+            key = load_pem_private_key(block, None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            continue
+        if isinstance(key, _Key):
+            found.append(key)
+    return found, len(found) < max(len(blocks), content.count(b"-----BEGIN"))
+
+
+def _content(data: Mapping[str, object], name: str) -> bytes:
+    text = data.get(name)
+    try:
+        return b64decode(text, validate=True) if isinstance(text, str) else b""
+    except ValueError:
+        return b""
