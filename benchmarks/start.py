@@ -106,7 +106,7 @@ def show_held(cluster: Cluster, fleet: Fleet) -> float:
 
 def account(cluster: Cluster, place: Path) -> Path:
     """A kubeconfig with the rights of the shipped ServiceAccount. Its webhooks are not registered."""
-    cluster.apply(*(value for value in manifests(cluster, "localhost", 443, b"") if "webhooks" not in value))
+    cluster.apply(*(value for value in manifests(cluster, "localhost", 443) if "webhooks" not in value))
     kubeconfig = place / "cluster" / "account.kubeconfig"
     kubeconfig.write_text(yaml.safe_dump(account_kubeconfig(cluster)))
     return kubeconfig

@@ -19,8 +19,8 @@ from webhook.kube.names import SYSTEM_NAMESPACES
 from webhook.kube.selector import LabelSelector, Requirement
 from webhook.render import CaError, read_ca_bundle, render_webhooks
 from webhook.rules import NEEDS
-from webhook.scope import webhook_configurations
-from webhook.server.certificates import self_signed_pair
+from webhook.scope import agree, webhook_configurations
+from webhook.server.authority import self_signed_pair
 from webhook.sources.access import ACCESS
 
 BASE = Path(__file__).parents[1] / "manifests" / "base"
@@ -264,13 +264,43 @@ def test_conditions_of_floors_and_of_deletions() -> None:
     }
 
 
+def test_what_is_registered_agrees_with_the_policy_or_not() -> None:
+    wanted = webhook_configurations(Policy())
+    for relaxed in (registered := webhook_configurations(Policy())):
+        for hook in relaxed["webhooks"]:
+            hook |= {"failurePolicy": "Ignore", "timeoutSeconds": 1}
+            hook["clientConfig"]["caBundle"] = "x"
+    assert agree(registered, wanted)
+    assert agree(registered[:1], wanted), "what is not registered yet will be"
+    assert agree([], wanted)
+    others = [
+        Policy(LabelSelector()),
+        replace(Policy(), accelerators=accelerators(("example.com/npu",), {})),
+    ]
+    for policy in others:
+        assert not agree(registered, webhook_configurations(policy))
+    del registered[1]["webhooks"][0]
+    assert not agree(registered, wanted)
+    assert not agree([{"kind": "MutatingWebhookConfiguration", "webhooks": None}], wanted)
+    assert not agree([{}], wanted)
+
+
 Grant = tuple[str, str, str, str]
 """Group, resource, resourceNames and verbs of RBAC."""
 
+HOME = "floorkeeper-system"
 LEDGER: set[Grant] = {("", "configmaps", "", "create"), ("", "configmaps", "floorkeeper-reservations", "get update")}
 """The ConfigMap of our namespace by which replicas promise capacity; RBAC cannot limit create to a name."""
 
 EVENTS: set[Grant] = {("events.k8s.io", "events", "", "create get")}
+CERTIFICATE: set[Grant] = {("", "secrets", "", "create"), ("", "secrets", "floorkeeper-tls", "get update")}
+"""The one Secret that is ours, where we make our certificates ourselves."""
+
+WEBHOOKS: set[Grant] = {
+    ("admissionregistration.k8s.io", resource, "floorkeeper", "get update watch")
+    for resource in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+}
+"""Whose caBundle is ours then."""
 
 
 def test_the_account_has_no_right_that_it_does_not_need() -> None:
@@ -280,14 +310,25 @@ def test_the_account_has_no_right_that_it_does_not_need() -> None:
         for row in (ACCESS[kind] for kind in NEEDS)
     }
     account, *rest = yaml.safe_load_all((BASE / "rbac.yaml").read_text())
-    roles, bindings = rest[::2], rest[1::2]
-    where = [(role["kind"], role["metadata"]["name"], role["metadata"].get("namespace")) for role in roles]
-    assert dict(zip(where, map(granted, roles), strict=True)) == {
+    assert (account["metadata"]["namespace"], account["metadata"]["name"]) == (HOME, "floorkeeper")
+    assert roles_bound(rest) == {
         ("ClusterRole", "floorkeeper", None): needed,
-        ("Role", "floorkeeper", account["metadata"]["namespace"]): LEDGER,
+        ("Role", "floorkeeper", HOME): LEDGER,
         ("Role", "floorkeeper-events", "default"): EVENTS,
     }
-    name = {"name": account["metadata"]["name"], "namespace": account["metadata"]["namespace"]}
+
+
+def test_the_account_has_more_rights_only_where_it_makes_certificates() -> None:
+    objects = list(yaml.safe_load_all((BASE.parent / "overlays" / "self-signed" / "rbac.yaml").read_text()))
+    assert roles_bound(objects) == {
+        ("Role", "floorkeeper-certificate", HOME): CERTIFICATE,
+        ("ClusterRole", "floorkeeper-webhooks", None): WEBHOOKS,
+    }
+
+
+def roles_bound(objects: list[Object]) -> dict[tuple[str, str, str | None], set[Grant]]:
+    """What each role grants. After each comes its binding, to our account alone."""
+    roles, bindings = objects[::2], objects[1::2]
     for role, binding in zip(roles, bindings, strict=True):
         assert binding["kind"] == f"{role['kind']}Binding"
         assert binding["metadata"] == role["metadata"]
@@ -296,7 +337,10 @@ def test_the_account_has_no_right_that_it_does_not_need() -> None:
             "kind": role["kind"],
             "name": role["metadata"]["name"],
         }
-        assert binding["subjects"] == [{"kind": "ServiceAccount", **name}]
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "floorkeeper", "namespace": HOME}]
+    return {
+        (role["kind"], role["metadata"]["name"], role["metadata"].get("namespace")): granted(role) for role in roles
+    }
 
 
 def granted(role: Object) -> set[Grant]:
@@ -325,11 +369,6 @@ def test_the_service_is_where_the_webhooks_look() -> None:
             service["metadata"]["namespace"],
             port["port"],
         )
-
-
-def test_the_kustomization_lists_every_manifest() -> None:
-    listed = yaml.safe_load((BASE / "kustomization.yaml").read_text())["resources"]
-    assert sorted(listed) == sorted(path.name for path in BASE.glob("*.yaml") if path.name != "kustomization.yaml")
 
 
 def rendered(*words: str) -> Result:

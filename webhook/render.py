@@ -1,8 +1,10 @@
-"""The webhook configurations as YAML text, for `floorkeeper render` and for manifests/base/webhooks.yaml."""
+"""The text that `floorkeeper render` prints: the webhook configurations, or whole manifests with a policy in them."""
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,19 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from webhook.engine.policy import Policy
-from webhook.scope import webhook_configurations
+from webhook.kube.objects import mapping, sequence
+from webhook.scope import OF_POLICY, webhook_configurations
+
+Object = Mapping[str, Any]
+
+POLICY_CONFIG_MAP = "floorkeeper-policy"
+POLICY_KEY = "policy.yaml"
+"""Where the shipped manifests have the policy, which the server's pods mount."""
 
 _HEADER = "# Made from the policy and the kinds table: floorkeeper render [--policy FILE] > webhooks.yaml\n"
+_MANIFESTS_HEADER = "# Made from manifests and a policy: floorkeeper render [--policy FILE] PATH...\n"
 
+_WHOLE = "; give those of a whole installation, such as the folder manifests/overlays/self-signed"
 
 _LONGEST_CA = 24 * 1024
 """Bytes. kubectl apply keeps a copy of the whole object in an annotation, which may have 256 KiB: five times this in
@@ -25,6 +36,10 @@ class CaError(Exception):
     """The file is of no use as a caBundle: the message says why."""
 
 
+class ManifestError(Exception):
+    """The manifests are none of an installation of Floorkeeper: the message says what they lack, and what to do."""
+
+
 class _Dumper(yaml.SafeDumper):
     """Block style for CEL, and every value written out where it is used."""
 
@@ -32,8 +47,13 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+_AMBIGUOUS = re.compile(r"[-+.]*[0-9].*|[yn]", re.IGNORECASE)
+"""Texts that PyYAML leaves bare, and other readers of YAML may take for a number or a boolean: 1e3, 0o7, y."""
+
+
 def _represent_string(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+    style = "|" if "\n" in value else "'" if _AMBIGUOUS.fullmatch(value) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 _Dumper.add_representer(str, _represent_string)
@@ -60,18 +80,64 @@ def read_ca_bundle(path: Path) -> bytes:
 
 def render_webhooks(policy: Policy, ca_bundle: bytes = b"") -> str:
     """Both webhook configurations as YAML documents. The same policy and certificates give the same bytes."""
-    configurations = webhook_configurations(policy)
-    if ca_bundle:
-        for configuration in configurations:
-            for webhook in configuration["webhooks"]:
-                webhook["clientConfig"] = {**webhook["clientConfig"], "caBundle": b64encode(ca_bundle).decode()}
+    return _HEADER + _documents(_with_ca(configuration, ca_bundle) for configuration in webhook_configurations(policy))
+
+
+def policy_in(objects: Sequence[Object]) -> str:
+    """The text of the policy that the manifests hold. Raises ManifestError."""
+    text = mapping(_the_one(objects, "v1", "ConfigMap", POLICY_CONFIG_MAP).get("data")).get(POLICY_KEY)
+    if not isinstance(text, str):
+        raise ManifestError(f"ConfigMap {POLICY_CONFIG_MAP}: data[{POLICY_KEY}] is missing; put the policy there")
+    return text
+
+
+def render_manifests(objects: Sequence[Object], policy: Policy, text: str, ca_bundle: bytes = b"") -> str:
+    """The manifests as YAML documents, in their order, with this policy in the ConfigMap and in the configurations.
+
+    `text` is the policy as it was written. Of the configurations only what follows from the policy is replaced: their
+    metadata, and what an overlay changed of a webhook's failurePolicy, timeout or clientConfig, stay. Raises
+    ManifestError.
+    """
+    policy_in(objects)
+    replaced: dict[int, Object] = {}
+    config_map = _the_one(objects, "v1", "ConfigMap", POLICY_CONFIG_MAP)
+    replaced[id(config_map)] = {**config_map, "data": {**config_map["data"], POLICY_KEY: text}}
+    for wanted in webhook_configurations(policy):
+        found = _the_one(objects, wanted["apiVersion"], wanted["kind"], wanted["metadata"]["name"])
+        there = {mapping(webhook).get("name"): mapping(webhook) for webhook in sequence(found.get("webhooks"))}
+        webhooks = [
+            {**webhook, **there.get(webhook["name"], {}), **{field: webhook[field] for field in OF_POLICY}}
+            for webhook in wanted["webhooks"]
+        ]
+        replaced[id(found)] = _with_ca({**found, "webhooks": webhooks}, ca_bundle)
+    return _MANIFESTS_HEADER + _documents(replaced.get(id(value), value) for value in objects)
+
+
+def _the_one(objects: Sequence[Object], version: str, kind: str, name: str) -> Object:
+    found = [
+        value
+        for value in objects
+        if (value["apiVersion"], value["kind"], value["metadata"].get("name")) == (version, kind, name)
+    ]
+    if len(found) == 1:
+        return found[0]
+    what = f"the {kind} {name} twice; give each once" if found else f"no {kind} {name}"
+    raise ManifestError(f"the manifests have {what}" + _WHOLE * (not found))
+
+
+def _with_ca(configuration: Object, ca_bundle: bytes) -> Object:
+    if not ca_bundle:
+        return configuration
+    bundle = {"caBundle": b64encode(ca_bundle).decode()}
+    webhooks = [
+        {**webhook, "clientConfig": {**webhook["clientConfig"], **bundle}} for webhook in configuration["webhooks"]
+    ]
+    return {**configuration, "webhooks": webhooks}
+
+
+def _documents(objects: Iterator[Object]) -> str:
     # The pure Python dumper, since libyaml's wraps and quotes some strings in another way.
-    documents = yaml.dump_all(
-        configurations,
-        Dumper=_Dumper,
-        explicit_start=True,
-        sort_keys=False,
-        allow_unicode=True,
-        width=100_000,
+    text: str = yaml.dump_all(
+        objects, Dumper=_Dumper, explicit_start=True, sort_keys=False, allow_unicode=True, width=100_000
     )
-    return _HEADER + documents
+    return text

@@ -7,7 +7,7 @@ leave out goes on working while we are down.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from webhook.conditions import (
@@ -33,10 +33,14 @@ from webhook.kube.kinds import (
     Kind,
 )
 from webhook.kube.names import SYSTEM_NAMESPACES
+from webhook.kube.objects import mapping, sequence
 from webhook.kube.selector import LabelSelector, Requirement
 
 NAME = "floorkeeper"
 """Of both configurations. Mutating webhooks run in order of this name, and it must sort before Kueue's."""
+
+OF_POLICY = ("rules", "namespaceSelector", "matchConditions")
+"""The fields of a webhook that follow from the policy. An admin may change the others, such as failurePolicy."""
 
 _HOME = "floorkeeper-system"
 
@@ -102,6 +106,18 @@ def webhook_configurations(policy: Policy, workloads: Sequence[Kind] = WORKLOADS
         _configuration("Mutating", [{**webhook, "reinvocationPolicy": "Never"} for webhook in judged("mutate")]),
         _configuration("Validating", validating),
     ]
+
+
+def agree(registered: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the API server asks what these configurations want it to ask, as far as they are registered at all."""
+    of_kind = {configuration["kind"]: _scope(configuration) for configuration in wanted}
+    return all(_scope(configuration) == of_kind.get(configuration.get("kind")) for configuration in registered)
+
+
+def _scope(configuration: Mapping[str, Any]) -> dict[Any, list[Any]]:
+    """Of each webhook by its name."""
+    webhooks = map(mapping, sequence(configuration.get("webhooks")))
+    return {webhook.get("name"): [webhook.get(field) for field in OF_POLICY] for webhook in webhooks}
 
 
 def _configuration(door: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:

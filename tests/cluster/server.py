@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,25 +20,40 @@ import httpx
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.certificate import write_certificate
 from tests.cluster.controlplane import Cluster, until
 
 ROOT = Path(__file__).parents[2]
 POLICY = Path(__file__).parent / "policy.yaml"
-SERVICE = "floorkeeper.floorkeeper-system.svc"
 PORT = 8443
 
 
-def manifests(kubectl: Cluster, address: str, port: int, ca_bundle: bytes) -> list[dict[str, Any]]:
-    """manifests/base as shipped, but for the Service, which leads here, and for the CA, which nobody can ship."""
-    objects = list(yaml.safe_load_all(kubectl("kustomize", str(ROOT / "manifests" / "base")).stdout))
+def manifests(
+    kubectl: Cluster, address: str, port: int, ca_bundle: bytes = b"", overlay: str = "base"
+) -> list[dict[str, Any]]:
+    """The manifests as shipped, but for the Service, which leads here, and for a CA of our own, if there is one."""
+    objects = list(yaml.safe_load_all(kubectl("kustomize", str(ROOT / "manifests" / overlay)).stdout))
     for value in objects:
         if value["kind"] == "Service":
             value["spec"] = {"type": "ExternalName", "externalName": address}
         for webhook in value.get("webhooks", []):
-            webhook["clientConfig"]["caBundle"] = base64.b64encode(ca_bundle).decode()
+            if ca_bundle:
+                webhook["clientConfig"]["caBundle"] = base64.b64encode(ca_bundle).decode()
             webhook["clientConfig"]["service"]["port"] = port
     return objects
+
+
+def only_container(objects: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The pod of the Deployment among the objects, and its container."""
+    (pod,) = (value["spec"]["template"]["spec"] for value in objects if value["kind"] == "Deployment")
+    (container,) = pod["containers"]
+    return pod, container
+
+
+def arguments(objects: Sequence[dict[str, Any]], **replaced: str) -> list[str]:
+    """Those of the Deployment's container, with these values for some of the options: host="::", port="8443"."""
+    _, container = only_container(objects)
+    split = [argument.removeprefix("--").partition("=") for argument in container["args"]]
+    return [f"--{name}={replaced.get(name, value)}" if equals else name for name, equals, value in split]
 
 
 @dataclass
@@ -52,9 +67,9 @@ class Floorkeeper:
 
     def start(self) -> None:
         """Starts the process and waits until it is ready."""
-        command = [sys.executable, "-m", "webhook", "serve", "--host", self.address, "--port", str(self.port)]
-        command += ["--policy", str(self.directory / "policy.yaml"), "--kubeconfig", str(self.directory / "kubeconfig")]
-        command += ["--tls-cert", str(self.directory / "tls.crt"), "--tls-key", str(self.directory / "tls.key")]
+        here = {"host": self.address, "port": str(self.port), "policy": str(self.directory / "policy.yaml")}
+        given = arguments(self.objects, **here, **{"drain-seconds": "1"})
+        command = [sys.executable, "-m", "webhook", *given, f"--kubeconfig={self.directory / 'kubeconfig'}"]
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
         until("Floorkeeper is ready", self.ready, 30)
@@ -157,9 +172,8 @@ def account_kubeconfig(cluster: Cluster) -> dict[str, Any]:
 @contextmanager
 def serving(cluster: Cluster, directory: Path) -> Iterator[Floorkeeper]:
     server = Floorkeeper(cluster, directory, *free_endpoint())
-    ca_bundle = write_certificate(directory, SERVICE)
     (directory / "policy.yaml").write_text(POLICY.read_text())
-    server.objects = manifests(cluster, server.address, server.port, ca_bundle)
+    server.objects = manifests(cluster, server.address, server.port, overlay="overlays/self-signed")
     registrations = [value for value in server.objects if value["kind"].endswith("WebhookConfiguration")]
     cluster.apply(*(value for value in server.objects if value not in registrations))
     (directory / "kubeconfig").write_text(yaml.safe_dump(account_kubeconfig(cluster)))

@@ -227,8 +227,10 @@ def test_system_namespaces_with_the_managed_label(scope: Scope) -> None:
         # The copies that the API server selects by follow within moments.
         time.sleep(1)
         for name in SYSTEM_NAMESPACES:
-            for value in (CALLED["gpu"], quota("x"), local_queue("default")):
+            for value in (CALLED["gpu"], quota("x"), local_queue("default"), horizontal_pod_autoscaler("v2")):
                 assert scope.post(value, name).returncode == 0
+            scope.create(local_queue("deleted"), name)
+            scope.cluster("delete", "localqueue", "deleted", "-n", name, "--wait=false")
             assert scope.recorder.calls(name) == []
     finally:
         scope.cluster("label", "namespace", *SYSTEM_NAMESPACES, f"{LABEL}-")

@@ -82,7 +82,7 @@ ACCESS: Mapping[str, Access] = {
     row.kind: row
     for row in (
         Access("Namespace", "", "namespaces", GET_LIST_WATCH),
-        Access("LocalQueue", KUEUE_GROUP, "localqueues", GET_LIST_WATCH, _KUEUE_VERSIONS, optional=True),
+        Access("LocalQueue", KUEUE_GROUP, "localqueues", LIST_WATCH, _KUEUE_VERSIONS, optional=True),
         Access("ClusterQueue", KUEUE_GROUP, "clusterqueues", LIST_WATCH, _KUEUE_VERSIONS, optional=True),
         Access("Cohort", KUEUE_GROUP, "cohorts", LIST_WATCH, _KUEUE_VERSIONS, optional=True),
         Access("ResourceFlavor", KUEUE_GROUP, "resourceflavors", LIST_WATCH, _KUEUE_VERSIONS, optional=True),

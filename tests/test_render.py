@@ -1,0 +1,198 @@
+"""floorkeeper render PATH: manifests with a policy in them. Without PATH it is tested in test_scope.py."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from webhook.commands import cli, run
+from webhook.engine.policy import Policy
+from webhook.policy import parse_policy
+from webhook.render import ManifestError, policy_in, render_manifests
+from webhook.scope import webhook_configurations
+from webhook.server.authority import self_signed_pair
+
+Object = dict[str, Any]
+OWN = """\
+# Ours.\r
+apiVersion: floorkeeper.io/v1alpha1
+kind: Policy
+managedNamespaces: {matchLabels: {team: a}}   # of the platform team
+accelerators: {resources: [example.com/npu]}
+"""
+OTHER: Object = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "other", "annotations": {"commit": "1e3", "octal": "0o17", "answer": "y", "on": "on"}},
+    "data": {"script": "#!/bin/sh\necho ' a' \n", "empty": "", "one": "1", "tab": "\tx\n", "end": "x\n\n"},
+}
+
+
+def config_map(text: str = "apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\n") -> Object:
+    metadata = {"name": "floorkeeper-policy", "namespace": "floorkeeper-system"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"policy.yaml": text, "more": "x"}}
+
+
+def installation(text: str = "apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\n") -> list[Object]:
+    return [OTHER, *webhook_configurations(Policy()), config_map(text)]
+
+
+def written(path: Path, objects: list[Object]) -> str:
+    path.write_text("\n---\n".join(map(json.dumps, objects)))
+    return str(path)
+
+
+def rendered(*words: str, stdin: bytes = b"") -> Result:
+    return CliRunner().invoke(cli, ["render", *words], input=stdin)
+
+
+def refused(*words: str) -> str:
+    """What is said, as a whole command says it."""
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        code = run(["render", *words])
+    assert (code, output.getvalue()) == (2, "")
+    return errors.getvalue()
+
+
+def objects_of(result: Result) -> list[Object]:
+    assert (result.exit_code, result.stderr) == (0, ""), result
+    return list(yaml.safe_load_all(result.stdout))
+
+
+def test_the_policy_reaches_the_scope_and_the_config_map(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_bytes(OWN.encode())
+    manifests = written(tmp_path / "all.yaml", installation())
+    result = rendered("--policy", str(tmp_path / "policy.yaml"), manifests)
+    policy = parse_policy(OWN, "")
+    assert objects_of(result) == [OTHER, *webhook_configurations(policy), config_map(OWN)]
+    assert result.stdout.startswith(
+        "# Made from manifests and a policy: floorkeeper render [--policy FILE] PATH...\n---\n"
+    )
+    # Ready to be committed, and rendered again: nothing changes.
+    again = rendered("-", stdin=result.stdout_bytes)
+    assert again.stdout == result.stdout
+
+
+def test_without_a_policy_it_is_the_manifests_own(tmp_path: Path) -> None:
+    """So that a kustomization may bring another policy, and no second file."""
+    result = rendered(written(tmp_path / "all.yaml", installation(OWN)))
+    assert objects_of(result) == [OTHER, *webhook_configurations(parse_policy(OWN, "")), config_map(OWN)]
+
+
+def test_files_of_a_folder_are_read(tmp_path: Path) -> None:
+    for number, value in enumerate(installation(OWN)):
+        written(tmp_path / f"{number}.yaml", [value])
+    assert objects_of(rendered(str(tmp_path))) == objects_of(rendered(written(tmp_path / "all", installation(OWN))))
+
+
+def test_what_an_overlay_changed_of_the_webhooks_stays() -> None:
+    mutating, validating = webhook_configurations(Policy())
+    mutating["metadata"]["annotations"] = {"cert-manager.io/inject-ca-from": "floorkeeper-system/floorkeeper-tls"}
+    workloads, pods = mutating["webhooks"]
+    pods["failurePolicy"], pods["timeoutSeconds"] = "Ignore", 3
+    pods["clientConfig"]["service"]["namespace"] = "elsewhere"
+    # What follows from the policy does not.
+    pods["namespaceSelector"], pods["rules"], pods["matchConditions"] = {}, [], []
+    validating["webhooks"] = [{"name": "not-ours.example.com"}, *validating["webhooks"][2:]]
+    policy = parse_policy(OWN, "")
+    expected = webhook_configurations(policy)
+    expected[0]["metadata"] = mutating["metadata"]
+    expected[0]["webhooks"][1] |= {"failurePolicy": "Ignore", "timeoutSeconds": 3, "clientConfig": pods["clientConfig"]}
+    text = render_manifests([mutating, validating, config_map()], policy, OWN)
+    assert list(yaml.safe_load_all(text)) == [*expected, config_map(OWN)]
+    assert workloads == webhook_configurations(Policy())[0]["webhooks"][0]
+
+
+def test_with_a_certificate(tmp_path: Path) -> None:
+    certificate = self_signed_pair("localhost").certificate
+    (tmp_path / "ca.crt").write_bytes(certificate)
+    result = rendered("--ca-file", str(tmp_path / "ca.crt"), written(tmp_path / "all.yaml", installation()))
+    found = [hook["clientConfig"].pop("caBundle") for value in objects_of(result) for hook in value.get("webhooks", [])]
+    assert found == [base64.b64encode(certificate).decode()] * len(found)
+    assert len(found) == sum(len(value["webhooks"]) for value in webhook_configurations(Policy()))
+
+
+def test_texts_that_other_readers_take_for_something_else_are_quoted() -> None:
+    """kubectl reads YAML another way than PyYAML does."""
+    values = [
+        "1e3",
+        "1E3",
+        "0o17",
+        "1_000",
+        "+.5",
+        "-1",
+        "y",
+        "N",
+        "12:30",
+        ".5e1",
+        "0x1F",
+        "true",
+        "null",
+        "~",
+        "",
+        "2026-01-01",
+    ]
+    text = render_manifests(
+        [{"apiVersion": "v1", "kind": "X", "metadata": {}, "args": values}, *installation()], Policy(), ""
+    )
+    lines = text.partition("args:\n")[2].splitlines()[: len(values)]
+    assert [line for line in lines if not line.startswith("- '")] == []
+    assert next(yaml.safe_load_all(text))["args"] == values
+
+
+MISSING = {
+    "ConfigMap": "the manifests have no ConfigMap floorkeeper-policy",
+    "MutatingWebhookConfiguration": "the manifests have no MutatingWebhookConfiguration floorkeeper",
+    "ValidatingWebhookConfiguration": "the manifests have no ValidatingWebhookConfiguration floorkeeper",
+}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_manifests_that_lack_something(tmp_path: Path, kind: str) -> None:
+    objects = [value for value in installation()[1:] if value["kind"] != kind]
+    what = "give those of a whole installation, such as the folder manifests/overlays/self-signed"
+    assert refused(written(tmp_path / "all.yaml", objects)) == f"floorkeeper: {MISSING[kind]}; {what}\n"
+
+
+def test_manifests_with_too_much_or_too_little() -> None:
+    with pytest.raises(
+        ManifestError, match=r"^the manifests have the ConfigMap floorkeeper-policy twice; give each once$"
+    ):
+        policy_in([config_map(), config_map()])
+    empty = {**config_map(), "data": None}
+    with pytest.raises(
+        ManifestError, match=r"^ConfigMap floorkeeper-policy: data\[policy.yaml\] is missing; put the policy"
+    ):
+        policy_in([empty])
+    with pytest.raises(ManifestError, match=r"^ConfigMap floorkeeper-policy: data\[policy.yaml\] is missing"):
+        render_manifests([empty], Policy(), OWN)
+
+
+def test_a_policy_that_is_broken(tmp_path: Path) -> None:
+    broken = "apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\ninject: never\n"
+    what = "3: inject: must be onRollout or always, is 'never'; write one of these\n"
+    inside = refused(written(tmp_path / "all.yaml", installation(broken)))
+    assert inside == f"floorkeeper: ConfigMap floorkeeper-policy, policy.yaml:{what}"
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(broken)
+    beside = refused("--policy", str(policy), written(tmp_path / "all.yaml", installation()))
+    assert beside == f"floorkeeper: {policy}:{what}"
+
+
+def test_manifests_that_cannot_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "broken.yaml"
+    file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 1}\n---\nkind: X\n")
+    assert refused(str(file), str(tmp_path / "none")).splitlines() == [
+        f"floorkeeper: {file}:3:12: metadata.name must be a string, is the number 1; quote it",
+        f"{file}:5:1: apiVersion is missing; every object needs apiVersion, kind and metadata.name",
+        f"{tmp_path}/none: is not there, or may not be read; check the path",
+    ]
