@@ -79,7 +79,7 @@ def test_the_log_and_the_metrics_are_described() -> None:
     (verdicts,) = re.findall(r"^\| `verdict` \| (.*) \|$", TEXT, re.MULTILINE)
     source = (ROOT / "webhook" / "server" / "admission.py").read_text()
     outcomes = re.findall(r'"(\w+)"', source.partition("def outcome")[2].partition("def hits")[0])
-    assert set(re.findall(r"`(\w+)`", verdicts)) == {*outcomes, "malformed", "error"}
+    assert set(re.findall(r"`(\w+)`", verdicts)) == {*outcomes, "malformed", "unauthenticated", "error"}
 
 
 def test_pages_hold_no_accidental_markdown() -> None:

@@ -171,6 +171,18 @@ def rule_table(rules: Sequence[Rule]) -> str:
     return "\n".join(rows)
 
 
+def fact_table(rules: Sequence[Rule], reads: Sequence[tuple[str, str, str]]) -> str:
+    """What is read from a cluster and which rules compare with it, in Markdown.
+
+    `reads` are kinds as rules name them in `needs`, each with its name in RBAC and the verbs.
+    """
+    rows = []
+    for kind, name, verbs in reads:
+        used = [f"[{rule.id}](#{rule.id})" for rule in rules if kind in rule.needs]
+        rows.append(f"| {kind} | `{name}`: {verbs} | {', '.join(used) or 'only with `capacity.discountUnqueued`'} |")
+    return "\n".join(["| kind | in RBAC | for |", "| --- | --- | --- |", *rows])
+
+
 def rule_pages(rules: Sequence[Rule]) -> str:
     """The rules' pages in Markdown, each under a heading whose anchor is the rule's id."""
     return "\n\n".join(f"### {rule.id}\n\n{rule.page.strip()}" for rule in rules)

@@ -16,9 +16,12 @@ from tempfile import TemporaryDirectory
 from threading import Timer
 from typing import IO
 
+import yaml
+
 from scripts.quickstart.server import Client
-from webhook.report import rule_pages, rule_table
+from webhook.report import fact_table, rule_pages, rule_table
 from webhook.rules import RULES
+from webhook.sources.access import ACCESS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -101,6 +104,7 @@ def _read_metrics(command: str) -> str:
 
 def parts(run: Run) -> dict[str, str]:
     """Every generated part by its name, in Markdown."""
+    reads = [(row.kind, row.name, ", ".join(sorted(row.verbs))) for row in ACCESS.values()]
     return {
         "quick-start": f"```diff\n$ ./scripts/run\n{shortened(with_fixed_names(run.output)).rstrip()}\n```\n",
         "policy-change": f"```console\n{run.changes.strip()}\n```\n",
@@ -108,7 +112,20 @@ def parts(run: Run) -> dict[str, str]:
         "rule-pages": f"{rule_pages(RULES)}\n",
         "serve-help": f"```console\n$ floorkeeper serve --help\n{_help('serve')}\n```\n",
         "metrics": f"{metrics_table(run.metrics)}\n",
+        "alerts": f"{alert_table()}\n",
+        "facts": f"{fact_table(RULES, reads)}\n",
     }
+
+
+def alert_table() -> str:
+    """The shipped alerts, each with its severity, how long it has to be so, and what to do."""
+    rules = yaml.safe_load((ROOT / "manifests" / "overlays" / "monitoring" / "rules.yaml").read_text(encoding="utf-8"))
+    rows = ["| alert | severity | what it means, and what to do |", "| --- | --- | --- |"]
+    for rule in (rule for group in rules["spec"]["groups"] for rule in group["rules"] if "alert" in rule):
+        waits = f", {rule['for']}" if "for" in rule else ""
+        text = rule["annotations"]["description"].replace("{{ $value | humanize }} writes", "Writes")
+        rows.append(f"| `{rule['alert']}` | {rule['labels']['severity']}{waits} | {text.replace('|', chr(92) + '|')} |")
+    return "\n".join(rows)
 
 
 def with_fixed_names(output: str) -> str:
