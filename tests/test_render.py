@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from webhook.commands import cli, run
 from webhook.engine.policy import Policy
 from webhook.policy import parse_policy
-from webhook.render import ManifestError, policy_in, render_manifests
+from webhook.render import ManifestError, placeholders, policy_in, render_manifests
 from webhook.scope import webhook_configurations
 from webhook.server.authority import self_signed_pair
 
@@ -196,3 +196,13 @@ def test_manifests_that_cannot_be_read(tmp_path: Path) -> None:
         f"{file}:5:1: apiVersion is missing; every object needs apiVersion, kind and metadata.name",
         f"{tmp_path}/none: is not there, or may not be read; check the path",
     ]
+
+
+def test_placeholders_are_told() -> None:
+    images = ["ghcr.io/YOUR-ORG/floorkeeper:0.1.0", f"registry.example.com/floorkeeper@sha256:{'0' * 64}"]
+    objects = [
+        {"spec": {"containers": [{"image": image}, {"image": "registry.example.com/floorkeeper:0.1.0"}]}}
+        for image in images
+    ]
+    what = "stands for yours; give name and tag, or digest, in images: of the kustomization"
+    assert placeholders(objects) == [f"image {image} {what}" for image in images]

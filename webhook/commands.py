@@ -223,7 +223,15 @@ def render(
     """
     from webhook.engine.policy import Policy
     from webhook.policy import PolicyError, parse_policy, read_policy
-    from webhook.render import CaError, ManifestError, policy_in, read_ca_bundle, render_manifests, render_webhooks
+    from webhook.render import (
+        CaError,
+        ManifestError,
+        placeholders,
+        policy_in,
+        read_ca_bundle,
+        render_manifests,
+        render_webhooks,
+    )
 
     try:
         wanted = Policy() if policy is None else read_policy(policy)
@@ -234,6 +242,8 @@ def render(
             if policy is None:
                 wanted = parse_policy(text, "ConfigMap floorkeeper-policy, policy.yaml")
             print(render_manifests(objects, wanted, text, ca_bundle), end="")
+            for note in placeholders(objects):
+                print(f"floorkeeper: {note}", file=sys.stderr)
             return
     except (PolicyError, CaError, ManifestError) as error:
         raise _Failure(str(error)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,6 +90,16 @@ def policy_in(objects: Sequence[Object]) -> str:
     if not isinstance(text, str):
         raise ManifestError(f"ConfigMap {POLICY_CONFIG_MAP}: data[{POLICY_KEY}] is missing; put the policy there")
     return text
+
+
+def placeholders(objects: Sequence[Object]) -> list[str]:
+    """What is said of images that stand for one's own, which no node can pull."""
+    text = json.dumps(objects)
+    images = sorted(set(re.findall(r'"image": "([^"]*(?:YOUR-ORG|@sha256:0{64})[^"]*)"', text)))
+    return [
+        f"image {image} stands for yours; give name and tag, or digest, in images: of the kustomization"
+        for image in images
+    ]
 
 
 def render_manifests(objects: Sequence[Object], policy: Policy, text: str, ca_bundle: bytes = b"") -> str:

@@ -42,6 +42,9 @@ NAME = "floorkeeper"
 OF_POLICY = ("rules", "namespaceSelector", "matchConditions")
 """The fields of a webhook that follow from the policy. An admin may change the others, such as failurePolicy."""
 
+_COMPONENT = {"app.kubernetes.io/component": "webhook"}
+"""By which an admin applies all else first."""
+
 _HOME = "floorkeeper-system"
 
 _CREATE, _UPDATE, _DELETE = "CREATE", "UPDATE", "DELETE"
@@ -124,7 +127,7 @@ def _configuration(door: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": f"{door}WebhookConfiguration",
-        "metadata": {"name": NAME, "labels": {"app.kubernetes.io/name": NAME}},
+        "metadata": {"name": NAME, "labels": {"app.kubernetes.io/name": NAME, **_COMPONENT}},
         "webhooks": webhooks,
     }
 
