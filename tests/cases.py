@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ from webhook.sources.kueue_configuration import with_configuration
 FIXTURES = Path(__file__).parent / "fixtures"
 TODAY = date(2026, 11, 29)
 Object = dict[str, Any]
+Key = tuple[str, str, str, str]
+"""Group, kind, namespace and name."""
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""In C where libyaml is: some hundred files are read for each test session."""
+
 SEVERITIES = ("deny", "patch", "warn")
 
 
@@ -76,7 +83,7 @@ class Case:
 
 
 def read_documents(path: Path) -> list[Object]:
-    return [document for document in yaml.safe_load_all(path.read_text()) if document is not None]
+    return [document for document in yaml.load_all(path.read_text(), _LOADER) if document is not None]
 
 
 BASE = tuple(read_documents(FIXTURES / "base" / "cluster.yaml"))
@@ -87,7 +94,7 @@ def policy_of(extra: Mapping[str, Any] | None = None) -> Policy:
     return parse_policy(yaml.safe_dump({**_POLICY, **(extra or {})}), "policy.yaml")
 
 
-def key(value: Object) -> tuple[str, str, str, str]:
+def key(value: Object) -> Key:
     metadata = value["metadata"]
     return group(value["apiVersion"]), value["kind"], metadata.get("namespace", ""), metadata["name"]
 
@@ -109,8 +116,10 @@ def read_case(path: Path) -> Case:
     return case
 
 
-def all_cases() -> list[Case]:
-    return [read_case(path) for path in sorted(FIXTURES.glob("*/*.yaml")) if path.parent.name != "base"]
+@cache
+def all_cases() -> tuple[Case, ...]:
+    """Read once for every test of a session, so none may change them."""
+    return tuple(read_case(path) for path in sorted(FIXTURES.glob("*/*.yaml")) if path.parent.name != "base")
 
 
 def snapshot_of(objects: Iterable[Object]) -> Snapshot:

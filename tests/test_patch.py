@@ -63,6 +63,7 @@ CASES: list[tuple[dict[str, Any], list[Edit], list[dict[str, Any]]]] = [
     ),
     ({"labels": None}, [Edit(("labels", "a"), "b")], [{"op": "replace", "path": "/labels", "value": {"a": "b"}}]),
     ({"list": [{}, {}]}, [Edit(("list", 1, "a"), 0)], [{"op": "add", "path": "/list/1/a", "value": 0}]),
+    ({"a": {"b": 1, "c": 2}}, [Edit(("a",), {"b": 1})], [{"op": "replace", "path": "/a", "value": {"b": 1}}]),
     ({"a": 0}, [Edit(("a",), False)], [{"op": "replace", "path": "/a", "value": False}]),
 ]
 

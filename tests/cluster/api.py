@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -58,6 +59,10 @@ class Answer:
     warnings: tuple[str, ...]
 
     @property
+    def stored(self) -> bool:
+        return self.code in (200, 201)
+
+    @property
     def message(self) -> str:
         return str(self.value.get("message", "")) if self.value.get("kind") == "Status" else ""
 
@@ -68,18 +73,43 @@ class Api:
     user: str = ""
     """Whom to be, with every right; '' for the admin of the kubeconfig."""
 
+    @classmethod
+    def of(cls, cluster: Cluster) -> Api:
+        assert cluster.reading is not None, "only the session's cluster has a proxy"
+        return cls(cluster.reading.client)
+
     def create(self, value: Object, dry_run: bool = False) -> Answer:
-        return self._send("POST", collection(value), value, dry_run)
+        return self.post(collection(value), value, dry_run)
+
+    def post(self, where: str, value: Object, dry_run: bool = False) -> Answer:
+        return self._send("POST", where, value, dry_run)
 
     def update(self, value: Object, dry_run: bool = False) -> Answer:
         """Over what is stored, whatever its version."""
         return self._put(path(value), value, dry_run)
+
+    def write(self, value: Object) -> Answer:
+        """Created, or written over what is stored."""
+        return self.create(value) if self.read(value) is None else self.update(value)
+
+    def merge(self, value: Object, change: Object) -> Answer:
+        return self.patch(path(value), change)
+
+    def patch(self, where: str, change: object, kind: str = "merge") -> Answer:
+        """A patch of this kind, merge or strategic."""
+        kind = f"application/{'strategic-merge' if kind == 'strategic' else kind}-patch+json"
+        return _answer(self.client.patch(where, content=json.dumps(change), headers={"Content-Type": kind}))
 
     def update_status(self, value: Object) -> Answer:
         return self._put(f"{path(value)}/status", value)
 
     def delete(self, value: Object, dry_run: bool = False) -> Answer:
         return self._send("DELETE", path(value), None, dry_run, propagationPolicy="Background")
+
+    def delete_all(self, version: str, kind: str, namespace: str) -> Answer:
+        """Every object of this kind in the namespace."""
+        where = collection({"apiVersion": version, "kind": kind, "metadata": {"namespace": namespace}})
+        return self._send("DELETE", where, None, propagationPolicy="Background")
 
     def read(self, value: Object) -> Any:
         """The stored object, None if there is none."""

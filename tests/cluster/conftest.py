@@ -7,12 +7,14 @@ controllers too, without its webhook.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.api import Api, proxied
 from tests.cluster.controlplane import Cluster, running_cluster
+from tests.cluster.reading import Reading
 from tests.cluster.server import Floorkeeper, serving
 from tests.cluster.team import Team, made_team
 from tests.cluster.volcano import install_volcano
@@ -27,9 +29,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running, proxied(running) as api:
         install_volcano(running)
-        yield running
+        yield replace(running, reading=Reading(api.client))
 
 
 @pytest.fixture(scope="session")
@@ -39,9 +41,8 @@ def kubectl(cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="session")
-def api(cluster: Cluster) -> Iterator[Api]:
-    with proxied(cluster) as api:
-        yield api
+def api(cluster: Cluster) -> Api:
+    return Api.of(cluster)
 
 
 @pytest.fixture(scope="session")

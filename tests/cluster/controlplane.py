@@ -15,9 +15,12 @@ from typing import Any, TypeVar
 
 import yaml
 
+from tests.cluster.reading import Reading
+
 _ROOT = Path(__file__).parents[2]
 _SCRIPT = [sys.executable, str(_ROOT / "scripts" / "cluster")]
 _PARTS = ["--crds", "keda,prometheus-operator", "--with", "cert-manager"]
+_GUARD = "import subprocess, sys; sys.stdin.read(); sys.exit(subprocess.run(sys.argv[1:]).returncode)"
 _SCRATCH = "floorkeeper-scratch"
 """A ConfigMap of kube-system by which somebody else's cluster says that tests may do as they like in it."""
 
@@ -32,6 +35,8 @@ class Cluster:
     """The folder of `scripts/cluster`; None for somebody else's cluster."""
     webhook_client_ca: Path | None = None
     """The CA of the client certificate that the API server shows to webhooks; None if it is not known to show one."""
+    reading: Reading | None = None
+    """For reads without a process for each."""
 
     def __call__(
         self, *args: str, input: str | None = None, check: bool = True, timeout: float = 60
@@ -56,8 +61,15 @@ class Cluster:
 
     def get(self, *args: str) -> Any:
         """What kubectl get prints as JSON; None for an object that is not there."""
+        if self.reading is not None:
+            return self.reading.read(*args)
         output = self("get", *args, "-o", "json", "--ignore-not-found").stdout
         return json.loads(output) if output else None
+
+    def path(self, *args: str) -> str:
+        """Where the API server has what kubectl get would print."""
+        assert self.reading is not None, "only the session's cluster has a proxy"
+        return self.reading.path(*args)
 
     def items(self, *args: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = (self.get(*args) or {"items": []})["items"]
@@ -79,7 +91,7 @@ def until(what: str, read: Callable[[], T], seconds: float = 60) -> T:
             return answer
         if time.monotonic() > end:
             raise AssertionError(f"{what}: not so after {seconds:.0f} s, last seen {answer!r}")
-        time.sleep(0.2)
+        time.sleep(0.05)
 
 
 def stays(what: str, read: Callable[[], bool], seconds: float = 5) -> None:
@@ -94,15 +106,16 @@ def stays(what: str, read: Callable[[], bool], seconds: float = 5) -> None:
 def running_cluster(directory: Path) -> Iterator[Cluster]:
     """A control plane of our own, or the one that KUBECONFIG names if it says that it is there for tests."""
     place = directory / "controlplane"
-    up = subprocess.run(
-        [*_SCRIPT, "up", str(place), *_PARTS], stdout=subprocess.PIPE, text=True, timeout=3600, check=False
-    )
-    if up.returncode != 0:
-        pytest_exit(f"scripts/cluster up failed with exit code {up.returncode}; its output is above")
-    try:
+    # It takes the control plane down when its input ends, and that it does however this process ends.
+    guard = [sys.executable, "-c", _GUARD, *_SCRIPT, "down", str(place)]
+    with subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True) as down:
+        up = subprocess.run(
+            [*_SCRIPT, "up", str(place), *_PARTS], stdout=subprocess.PIPE, text=True, timeout=3600, check=False
+        )
+        if up.returncode != 0:
+            pytest_exit(f"scripts/cluster up failed with exit code {up.returncode}; its output is above")
         yield _connected(Path(up.stdout.strip()), place)
-    finally:
-        subprocess.run([*_SCRIPT, "down", str(place)], timeout=120, check=True)
+    assert down.returncode == 0
 
 
 def _connected(kubeconfig: Path, place: Path) -> Cluster:

@@ -74,9 +74,10 @@ class Floorkeeper:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
         until("Floorkeeper is ready", self.ready, 30)
 
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+    def stop(self) -> None:
+        """As a person would at a terminal, who need not wait for endpoints to be withdrawn."""
         if self.process is not None:
-            self.process.send_signal(number)
+            self.process.send_signal(signal.SIGINT)
             self.process.wait(15)
             self.process = None
 
@@ -122,15 +123,16 @@ class Floorkeeper:
     @contextmanager
     def policy_replaced(self, text: str) -> Iterator[None]:
         """Another policy file, in force by the time this returns; the former one is again after it."""
-        file = self.directory / "policy.yaml"
-        former = file.read_text()
-        self._write_policy(file, text)
+        former = (self.directory / "policy.yaml").read_text()
+        self.write_policy(text)
         try:
             yield
         finally:
-            self._write_policy(file, former)
+            self.write_policy(former)
 
-    def _write_policy(self, file: Path, text: str) -> None:
+    def write_policy(self, text: str) -> None:
+        """Another policy file, in force by the time this returns."""
+        file = self.directory / "policy.yaml"
         if file.read_text() == text:
             return
         generation = self.generation()

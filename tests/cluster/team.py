@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tests.cluster.api import Api
 from tests.cluster.controlplane import Cluster, until
 from webhook.kube.names import MANAGED_LABEL, QUEUE_LABEL
 
@@ -66,6 +67,10 @@ class Team:
     cluster: Cluster
     namespace: str
 
+    @property
+    def api(self) -> Api:
+        return Api.of(self.cluster)
+
     def manage(self) -> None:
         """Labels the namespace as managed. What the server knows of it by its watch may lag; it asks again itself."""
         self.cluster("label", "namespace", self.namespace, f"{MANAGED_LABEL}=true", "--overwrite")
@@ -79,10 +84,10 @@ class Team:
             until(f"a floor of {floors[name]} is let in", partial(self._let_in, value), 10)
 
     def _let_in(self, value: Object) -> bool:
-        result = self.cluster.apply(value, check=False)
-        if result.returncode != 0:
-            print(result.stderr)
-        return result.returncode == 0
+        answer = self.api.write(value)
+        if not answer.stored:
+            print(answer.message)
+        return answer.stored
 
     def local_queue(self, name: str, of: str = "model-a") -> Object:
         return {
@@ -168,21 +173,20 @@ def made_team(cluster: Cluster, test: str) -> Iterator[Team]:
     team = Team(cluster, f"t-{slug}-{time.monotonic_ns() % 10**6}")
     labels = {TEAM_LABEL: team.namespace}
     nodes = [node(f"{team.namespace}-{number}", labels) for number in (1, 2)]
-    cluster.apply(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team.namespace}},
-        flavor(team.namespace, labels),
-        *nodes,
-    )
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team.namespace}}
+    made = [home, flavor(team.namespace, labels), *nodes]
+    for value in made:
+        assert team.api.create(value).stored
     try:
         team.set_floors(5, 5)
-        cluster.apply(team.local_queue("model-a-lq"), team.local_queue("model-b-lq", of="model-b"))
+        for value in (team.local_queue("model-a-lq"), team.local_queue("model-b-lq", of="model-b")):
+            assert team.api.create(value).stored
         yield team
     finally:
         # Kueue holds the queues until their Workloads are gone, and nothing waits for that.
-        cluster("delete", "deployments,statefulsets,pods", "--all", "-n", team.namespace, "--wait=false")
+        for version, kind in (("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("v1", "Pod")):
+            team.api.delete_all(version, kind, team.namespace)
         until("the pods are gone", lambda: cluster.items("pods", "-n", team.namespace) == [], 60)
-        names = [f"{team.namespace}-{name}" for name in ("model-a", "model-b")]
-        cluster("delete", "namespace", team.namespace, "--ignore-not-found", "--wait=false")
-        cluster("delete", "clusterqueue", *names, "--ignore-not-found", "--wait=false")
-        cluster("delete", "resourceflavor", team.namespace, "--wait=false")
-        cluster("delete", "node", *(value["metadata"]["name"] for value in nodes))
+        queues = [cluster_queue(f"{team.namespace}-{name}", "", "", 0) for name in ("model-a", "model-b")]
+        for value in (home, *queues, *made[1:]):
+            assert team.api.delete(value).code in (200, 202, 404), value

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.cluster.api import path
 from tests.cluster.controlplane import Cluster, stays, until
 from tests.cluster.server import POLICY, Floorkeeper, free_endpoint
 from tests.cluster.team import GPU, TEAM_LABEL, Team, node
 from webhook.kube.names import QUEUE_LABEL
 
 Object = dict[str, Any]
-GRACE = 4
+GRACE = 2
 UNMANAGED = "floorkeeper.io/unmanaged"
 """kwok leaves a node with this label alone, so that it stays not Ready."""
 
@@ -27,34 +28,38 @@ class Nodes:
     """The two nodes of a team, of 5 GPUs each; what happens here happens to the second one."""
 
     def __init__(self, team: Team) -> None:
-        self.cluster, self.team, self.name = team.cluster, team.namespace, f"{team.namespace}-2"
+        self.api = team.api
+        self._node = node(f"{team.namespace}-2", {TEAM_LABEL: team.namespace})
 
     def cordon(self) -> None:
-        self.cluster("cordon", self.name)
+        self._change({"spec": {"unschedulable": True}})
 
     def uncordon(self) -> None:
-        self.cluster("uncordon", self.name)
+        self._change({"spec": {"unschedulable": None}})
 
     def fail(self) -> None:
-        self.cluster("label", "node", self.name, f"{UNMANAGED}=true")
+        self._change({"metadata": {"labels": {UNMANAGED: "true"}}})
         self._status({"conditions": [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]})
 
     def recover(self) -> None:
         self._status({"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]})
-        self.cluster("label", "node", self.name, f"{UNMANAGED}-")
+        self._change({"metadata": {"labels": {UNMANAGED: None}}})
 
     def offer(self, gpus: int, capacity: int = 5) -> None:
         self._status({"allocatable": {GPU: str(gpus)}, "capacity": {GPU: str(capacity)}})
 
     def delete(self) -> None:
-        self.cluster("delete", "node", self.name)
+        assert self.api.delete(self._node).stored
 
     def create(self) -> None:
-        self.cluster.apply(node(self.name, {TEAM_LABEL: self.team}))
+        assert self.api.write(self._node).stored
+
+    def _change(self, change: Object, subresource: str = "") -> None:
+        answer = self.api.patch(path(self._node) + subresource, change)
+        assert answer.stored, answer.message
 
     def _status(self, status: Object) -> None:
-        patch = json.dumps({"status": status})
-        self.cluster("patch", "node", self.name, "--subresource=status", "--type=merge", "-p", patch)
+        self._change({"status": status}, "/status")
 
 
 @pytest.fixture
@@ -190,7 +195,7 @@ def test_each_queue_is_told_once(team: Team, nodes: Nodes, quick: Floorkeeper) -
         nodes.delete()
         told.append(("Warning", "FloorsExceedHardware", exceed))
         until("that the hardware is gone is told", all_told, GRACE + 10)
-        stays("once, by two replicas", all_told, GRACE)
+        stays("once, by two replicas", all_told, GRACE + 1)
     problems = [line for line in quick.log() if line["logger"] == "floorkeeper.events"]
     assert problems == []
     described = team.cluster("describe", "clusterqueue", queues[0]).stdout

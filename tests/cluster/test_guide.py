@@ -61,7 +61,7 @@ def documents(path: Path) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(path.read_text()))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def in_use(cluster: Cluster, floorkeeper: Floorkeeper) -> Iterator[None]:
     """The example namespace with workloads that came before Floorkeeper."""
     objects = [value for path in sorted((EXAMPLES / "cluster").glob("*.yaml")) for value in documents(path)]
@@ -70,12 +70,16 @@ def in_use(cluster: Cluster, floorkeeper: Floorkeeper) -> Iterator[None]:
     workloads = [value for name in EARLIER for value in documents(EXAMPLES / "workloads" / name)]
     with floorkeeper.policy_replaced((EXAMPLES / "policy.yaml").read_text()):
         try:
+            until("the namespace of earlier tests is gone", lambda: cluster.get("namespace", NAMESPACE) is None)
             cluster.apply(*objects, *workloads)
             until("they run", lambda: _all_ready(cluster))
             yield
         finally:
-            cluster("delete", "-f", "-", "--ignore-not-found", "--wait=false", input=yaml.safe_dump_all(objects))
-            until("the namespace is gone", lambda: cluster.get("namespace", NAMESPACE) is None)
+            # All but the namespace is gone by the end: that takes controllers 5 seconds at the least.
+            cluster("delete", "deployments", "--all", "-n", NAMESPACE, "--cascade=foreground")
+            cluster("delete", "namespace", NAMESPACE, "--wait=false")
+            rest = yaml.safe_dump_all(objects[1:])
+            cluster("delete", "-f", "-", "--ignore-not-found", input=rest)
 
 
 def _all_ready(cluster: Cluster) -> bool:
@@ -96,7 +100,7 @@ def test_a_namespace_that_is_in_use(cluster: Cluster, in_use: None) -> None:
 
 
 def test_while_the_server_is_away(cluster: Cluster, floorkeeper: Floorkeeper, in_use: None) -> None:
-    cluster("label", "namespace", NAMESPACE, "floorkeeper.io/managed=true")
+    cluster("label", "namespace", NAMESPACE, "floorkeeper.io/managed=true", "--overwrite")
     quote = QUOTES[1]
     (command,) = commands_of(quote)
     floorkeeper.stop()

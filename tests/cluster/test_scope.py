@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import copy
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 import yaml
 
 from tests.certificate import write_certificate
+from tests.cluster.api import Answer, Api
 from tests.cluster.controlplane import Cluster, until
 from tests.cluster.recorder import Recorder
 from tests.cluster.scope_objects import (
@@ -67,7 +67,7 @@ class Scope:
     """The cluster, with the recorder registered in it."""
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
-        self.cluster = cluster
+        self.cluster, self.api = cluster, Api.of(cluster)
         self.address, self.port = free_endpoint()
         self.certificate = directory
         self.ca_bundle = base64.b64encode(write_certificate(directory, f"floorkeeper.{HOME}.svc")).decode()
@@ -92,19 +92,19 @@ class Scope:
     def make_namespace(self, name: str, **labels: str) -> None:
         self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 
-    def post(self, value: Object, namespace: str, dry_run: bool = True) -> subprocess.CompletedProcess[str]:
+    def post(self, value: Object, namespace: str, dry_run: bool = True) -> Answer:
         """The JSON as it is: kubectl's own validation would refuse half of the odd objects."""
         version = value["apiVersion"]
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        path = f"{root}/namespaces/{namespace}/{RESOURCES[value['kind']]}{'?dryRun=All' if dry_run else ''}"
-        return self.cluster("create", "--raw", path, "-f", "-", input=json.dumps(value), check=False)
+        return self.api.post(f"{root}/namespaces/{namespace}/{RESOURCES[value['kind']]}", value, dry_run)
 
     def create(self, value: Object, namespace: str = MANAGED) -> None:
         answer = self.post(value, namespace, dry_run=False)
-        assert answer.returncode == 0, answer.stderr
+        assert answer.stored, answer.message
 
-    def patch(self, target: str, body: object, *more: str, kind: str = "merge") -> None:
-        self.cluster("patch", target, "-n", MANAGED, f"--type={kind}", "-p", json.dumps(body), *more)
+    def patch(self, target: str, body: object, subresource: str = "", kind: str = "merge") -> None:
+        answer = self.api.patch(self.cluster.path(target, "-n", MANAGED) + subresource, body, kind)
+        assert answer.stored, answer.message
 
     def asked(self, name: str | None = None) -> list[str]:
         """What was asked since the last time, about objects in MANAGED."""
@@ -186,35 +186,35 @@ def test_what_is_stored_is_what_is_shipped(cluster: Cluster) -> None:
 @pytest.mark.parametrize("case", CALLED)
 def test_called(scope: Scope, case: str) -> None:
     answer = scope.post(CALLED[case], MANAGED)
-    assert answer.returncode == 0, answer.stderr
+    assert answer.stored, answer.message
     assert scope.asked() == both("CREATE", RESOURCES[CALLED[case]["kind"]])
 
 
 @pytest.mark.parametrize("case", ASKED_BUT_REFUSED)
 def test_asked_before_others_refuse(scope: Scope, case: str) -> None:
-    assert scope.post(ASKED_BUT_REFUSED[case], MANAGED).returncode != 0
+    assert not scope.post(ASKED_BUT_REFUSED[case], MANAGED).stored
     assert "mutate CREATE deployments" in scope.asked()
 
 
 @pytest.mark.parametrize("case", SPARED)
 def test_spared(scope: Scope, case: str) -> None:
     answer = scope.post(SPARED[case], MANAGED)
-    assert answer.returncode == 0, answer.stderr
+    assert answer.stored, answer.message
     assert scope.asked() == []
 
 
 @pytest.mark.parametrize("case", SPARED_AND_REFUSED)
 def test_spared_and_refused_by_others(scope: Scope, case: str) -> None:
-    refusal = scope.post(SPARED_AND_REFUSED[case], MANAGED).stderr
+    refusal = scope.post(SPARED_AND_REFUSED[case], MANAGED).message
     assert "is invalid" in refusal or ".kb.io" in refusal, refusal
     assert scope.asked() == []
 
 
 def test_unmanaged_namespace(scope: Scope) -> None:
     for case in ("gpu", "gpu-pod", "label-on-object", "runtime-class"):
-        assert scope.post(CALLED[case], UNMANAGED).returncode == 0
+        assert scope.post(CALLED[case], UNMANAGED).stored
     for value in (quota("x"), local_queue("default")):
-        assert scope.post(value, UNMANAGED).returncode == 0
+        assert scope.post(value, UNMANAGED).stored
     assert scope.recorder.calls(UNMANAGED) == []
 
 
@@ -228,7 +228,7 @@ def test_system_namespaces_with_the_managed_label(scope: Scope) -> None:
         time.sleep(1)
         for name in SYSTEM_NAMESPACES:
             for value in (CALLED["gpu"], quota("x"), local_queue("default"), horizontal_pod_autoscaler("v2")):
-                assert scope.post(value, name).returncode == 0
+                assert scope.post(value, name).stored
             scope.create(local_queue("deleted"), name)
             scope.cluster("delete", "localqueue", "deleted", "-n", name, "--wait=false")
             assert scope.recorder.calls(name) == []
@@ -275,11 +275,11 @@ def test_subresources_and_pods_that_exist(scope: Scope) -> None:
     scope.create(pod("debugged", container(**GPU)))
     scope.recorder.clear()
     scope.cluster("scale", "deployment/scaled", "-n", MANAGED, "--replicas=0")
-    scope.patch("deployment/scaled", {"status": {"conditions": []}}, "--subresource=status")
+    scope.patch("deployment/scaled", {"status": {"conditions": []}}, "/status")
     debugger = {"name": "debugger", "image": "x", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
     ephemeral = {"spec": {"ephemeralContainers": [debugger]}}
-    scope.patch("pod/debugged", ephemeral, "--subresource=ephemeralcontainers", kind="strategic")
-    scope.patch("pod/debugged", {"status": {"message": "x"}}, "--subresource=status")
+    scope.patch("pod/debugged", ephemeral, "/ephemeralcontainers", kind="strategic")
+    scope.patch("pod/debugged", {"status": {"message": "x"}}, "/status")
     scope.patch("pod/debugged", ANNOTATION)
     scope.patch("pod/debugged", {"spec": {"containers": [{"name": "main", "image": "y"}]}}, kind="strategic")
     scope.cluster("delete", "pod", "debugged", "-n", MANAGED, "--now", "--wait=false")
@@ -355,16 +355,16 @@ def local_queue(name: str, version: str = "v1beta2") -> Object:
 
 def test_local_queues(scope: Scope) -> None:
     for version in ("v1beta1", "v1beta2"):
-        assert scope.post(local_queue("default", version), MANAGED).returncode == 0
-        assert scope.post(local_queue("model-a", version), MANAGED).returncode == 0
+        assert scope.post(local_queue("default", version), MANAGED).stored
+        assert scope.post(local_queue("model-a", version), MANAGED).stored
         assert scope.asked() == ["validate CREATE localqueues"]
     scope.create(local_queue("default"))
     scope.recorder.clear()
     scope.patch("localqueue/default", {"spec": {"stopPolicy": "Hold"}})
     assert scope.asked() == []
     scope.cluster("delete", "localqueue", "default", "-n", MANAGED)
-    assert scope.asked() == ["validate DELETE localqueues"]
-    assert scope.post(local_queue("x"), UNMANAGED, dry_run=False).returncode == 0
+    assert scope.asked_at_least_once("default") == ["validate DELETE localqueues"]
+    assert scope.post(local_queue("x"), UNMANAGED, dry_run=False).stored
     scope.cluster("delete", "localqueue", "x", "-n", UNMANAGED)
     assert scope.recorder.calls(UNMANAGED) == []
 
@@ -453,7 +453,7 @@ def test_queues_that_controllers_take_away(scope: Scope) -> None:
 )
 def test_autoscalers(scope: Scope, value: Object) -> None:
     resource = RESOURCES[value["kind"]]
-    assert scope.post(value, UNMANAGED).returncode == 0
+    assert scope.post(value, UNMANAGED).stored
     assert scope.recorder.calls(UNMANAGED) == []
     scope.create(value)
     assert scope.asked() == [f"validate CREATE {resource}"]
@@ -517,7 +517,7 @@ def test_another_policy_and_a_further_row(scope: Scope) -> None:
             widget = {"apiVersion": "floorkeeper.example/v1", "kind": "Widget", "metadata": {"name": "x"}, "spec": spec}
             scope.recorder.clear()
             answer = scope.post(widget, "scope-widgets")
-            assert answer.returncode == 0, answer.stderr
+            assert answer.stored, answer.message
             return scope.recorder.calls("scope-widgets")
 
         npu = {"spec": pod_spec(container(**amounts(limits={"example.com/npu": 1})))}
@@ -585,19 +585,19 @@ def test_while_nobody_answers_nothing_else_is_affected(scope: Scope) -> None:
     scope.recorder.stop()
     try:
         for value in (CALLED["gpu"], CALLED["gpu-pod"], quota("refused")):
-            assert "failed calling webhook" in scope.post(value, MANAGED).stderr
+            assert "failed calling webhook" in scope.post(value, MANAGED).message
         raised = cluster_queue("scope-doomed", "scope", "scope", 1)
         assert "failed calling webhook" in scope.cluster.apply(raised, check=False).stderr
         scope.cluster("label", "clusterqueue", "scope-doomed", "note=x")
         scope.cluster("delete", "clusterqueue", "scope-doomed", "--timeout=50s")
         for case, value in SPARED.items():
             answer = scope.post(value, MANAGED)
-            assert answer.returncode == 0, (case, answer.stderr)
+            assert answer.stored, (case, answer.message)
         for namespace in (UNMANAGED, "kube-system", "kueue-system"):
-            assert scope.post(CALLED["gpu"], namespace).returncode == 0
-        assert scope.post(local_queue("default"), MANAGED).returncode == 0
+            assert scope.post(CALLED["gpu"], namespace).stored
+        assert scope.post(local_queue("default"), MANAGED).stored
         for value in (horizontal_pod_autoscaler("v2"), SCALED_OBJECT):
-            assert scope.post(value, MANAGED).returncode == 0
+            assert scope.post(value, MANAGED).stored
         scope.patch("deployment/plain", ANNOTATION)
         scope.cluster("scale", "deployment/survivor", "-n", MANAGED, "--replicas=2")
         (first, _) = until("it scales", lambda: found if len(found := scope.pods("survivor")) == 2 else [])

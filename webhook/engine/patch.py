@@ -54,7 +54,8 @@ def _with(value: Any, path: Path, new: Any) -> Any:
 
 
 def diff(before: Object, after: Object) -> list[Operation]:
-    """The shortest patch that only adds and replaces, in the order of the fields; lists of two lengths are replaced."""
+    """The shortest patch that only adds and replaces, in the order of the fields: a list that changes its length and a
+    mapping that loses a field are replaced whole."""
     operations: list[Operation] = []
     _collect(before, after, "", operations)
     return operations
@@ -63,7 +64,7 @@ def diff(before: Object, after: Object) -> list[Operation]:
 def _collect(before: Any, after: Any, pointer: str, into: list[Operation]) -> None:
     if before is after:
         return
-    if isinstance(before, dict) and isinstance(after, dict):
+    if isinstance(before, dict) and isinstance(after, dict) and before.keys() <= after.keys():
         for key, value in after.items():
             place = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
             if key not in before:
