@@ -1,0 +1,1 @@
+"""A steady stream of writes through a real API server, while all that can happen to a webhook happens."""
