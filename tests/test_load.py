@@ -25,6 +25,7 @@ from webhook.server.app import app
 from webhook.server.certificates import OwnCertificate
 from webhook.server.connection import Connection
 from webhook.server.http import Server, server_config
+from webhook.server.listener import HANDSHAKE_SECONDS, MOST_HANDSHAKES
 from webhook.server.load import Call, Load, Reason, Shed, caller_seconds
 
 REVIEW = review_of(read_documents(FIXTURES / "missing-queue-name" / "pass-labelled.yaml")[-1])
@@ -42,6 +43,7 @@ BUSY = (
         (b"timeout=1m0s", 60),
         (b"timeout=1h2m3.5s", 3723.5),
         (b"timeout=500ms", 0.5),
+        (b"timeout=" + b"9" * 400 + b"h", 86400),
         (b"timeout=1%C2%B5s", 1e-6),
         (b"a=b&timeout=10s", 10),
         (b"", None),
@@ -97,8 +99,9 @@ class TestRoom:
         with pytest.raises(Shed) as shed:
             load.complete(coming)
         assert shed.value.reason is Reason.BYTES
-        with pytest.raises(Shed):
-            load.receive(other, 1)
+        for each in (coming, other):
+            with pytest.raises(Shed):
+                load.receive(each, 1)
         for each in (whole, coming, other):
             load.leave(each)
         last = call()
@@ -158,6 +161,14 @@ class TestAnswers:
         assert "floorkeeper_log_lines_dropped_total 0.0" in metrics
         assert "floorkeeper_requests_total{" not in metrics
 
+    def test_a_body_that_came_when_the_callers_time_was_over(self) -> None:
+        with door_of() as door, listening(door) as (port, _), connected(port) as client:
+            client.sendall(head(len(BODY), timeout="50ms"))
+            assert read_answer(client).startswith(b"HTTP/1.1 429 ")
+            client.sendall(BODY)
+            assert ask(client)
+            assert 'floorkeeper_requests_shed_total{reason="too-late",webhook="validate"} 1.0' in metrics_of(port)
+
     def test_no_wait_beyond_the_callers_time(self) -> None:
         """The namespace is not managed as far as is known, so the source is asked once more."""
         unmanaged = [{**BASE[0], "metadata": {"name": REVIEW["request"]["namespace"]}}, *BASE[1:]]
@@ -178,7 +189,11 @@ class FewConnections(Connection):
 
 @contextmanager
 def listening(
-    door: Door, connection: type[Connection] = Connection, grace: float = 5.0
+    door: Door,
+    connection: type[Connection] = Connection,
+    grace: float = 5.0,
+    handshakes: int = MOST_HANDSHAKES,
+    handshake_seconds: float = HANDSHAKE_SECONDS,
 ) -> Iterator[tuple[int, Callable[[], None]]]:
     """The app on a port, in a thread; and what ends it, for one that is to end before the context does."""
     config = server_config(door.app, OwnCertificate("127.0.0.1"))
@@ -186,6 +201,7 @@ def listening(
     sockets = listen_on("127.0.0.1", 0)
     server = Server(config, lambda: None)
     server.grace_seconds = grace
+    server.most_handshakes, server.handshake_seconds = handshakes, handshake_seconds
     thread = threading.Thread(target=server.run, args=(sockets,))
     thread.start()
 
@@ -254,16 +270,17 @@ class TestStalledClients:
             assert read_answer(stalled[4]).startswith(b"HTTP/1.1 200 ")
 
     def test_the_connection_that_is_silent_for_longest_has_to_go(self) -> None:
-        with door_of() as door, listening(door, FewConnections) as (port, _), ExitStack() as stack:
+        load = Load()
+        with door_of(load=load) as door, listening(door, FewConnections) as (port, _), ExitStack() as stack:
             idle, stalled, talking = (stack.enter_context(connected(port)) for _ in range(3))
-            until(lambda: ask(talking))
+            assert ask(idle)
             stalled.sendall(head(1000) + b" ")
+            until(lambda: load.in_flight[Stage.VALIDATE] == 1)
             assert ask(talking)
-            fourth = stack.enter_context(connected(port))
-            assert ask(fourth)
+            assert ask(stack.enter_context(connected(port)))
             assert is_over(idle)
-            fifth = stack.enter_context(connected(port))
-            assert ask(fifth)
+            assert ask(talking)
+            assert ask(stack.enter_context(connected(port)))
             assert is_over(stalled)
             assert ask(talking)
 

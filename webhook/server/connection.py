@@ -1,7 +1,8 @@
-"""One client's connection: uvicorn's, with bounds on the head of a request.
+"""One client's connection: uvicorn's, with bounds on what a client may make us keep.
 
-uvicorn bounds neither how long a head may take nor how large it may grow, nor how long a client may stay silent before
-its first request. And where it closes an idle connection, a request that is on its way would be lost.
+uvicorn bounds neither how long a head may take nor how large it may grow, nor the trailers of a body, nor the requests
+that come ahead of an answer, nor how long a client may stay silent before its first request or leave an answer unread.
+And where it closes an idle connection, a request that is on its way would be lost.
 """
 
 from __future__ import annotations
@@ -14,8 +15,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from webhook.server.clients import ClientName, client_of
 
-MAX_HEAD = 64 * 1024  # bytes; the API server's requests have less than 1 KiB
+MAX_HEAD = 64 * 1024
+"""Bytes of a request that are not its body: also trailers, and what chunks come in. The API server's have less than 1
+KiB."""
+
 HEAD_SECONDS = 15.0
+WRITE_SECONDS = 5.0
+"""That a client may leave unread what the socket does not hold."""
+
 MOST_CONNECTIONS = 2000
 """At once, of all clients; each takes some 50 kB, or 300 kB once a large body came by it."""
 
@@ -29,20 +36,29 @@ _GOODBYE = (
 )
 
 
+class _Pipelined(Exception):
+    """A request came ahead of the answer to the one before, which no client of ours does."""
+
+
 class Connection(HttpToolsProtocol):
     """HTTP/1.1 on one socket."""
 
     head_seconds = HEAD_SECONDS
+    write_seconds = WRITE_SECONDS
     most_connections = MOST_CONNECTIONS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._head_bytes = 0
-        """Received since the head of a request began; 0 if none has."""
+        self._other_bytes = 0
+        """Received since the request before ended, but for bodies."""
 
         self._in_head = False
         self._head_timer: asyncio.TimerHandle | None = None
-        self._made = self._heard = self.loop.time()
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._deaf = False
+        """Whether what is received is not looked at any more."""
+
+        self._made = self._heard = perf_counter()
         self._ending = False
         self._client: ClientName | None = None
 
@@ -56,21 +72,30 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
+        self._end_write()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._heard = self.loop.time()
+        if self._deaf:
+            return
+        self._heard = perf_counter()
+        self._other_bytes += len(data)
         super().data_received(data)
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD:
+        if self._other_bytes > MAX_HEAD:
+            if self._in_head:
                 self._refuse_head()
-        elif self.timeout_keep_alive_task is None and (self.cycle is None or self.cycle.response_complete):
+            else:
+                self._cut()
+        elif self.timeout_keep_alive_task is None and self._is_idle():
             # A stray line break, or the rest of a body that was refused: no request has begun.
             self._wait_for_request()
 
     def on_message_begin(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._deaf = True
+            self.cycle.keep_alive = False
+            raise _Pipelined
         super().on_message_begin()
         self.scope["state"]["arrived"] = perf_counter()
         self.scope["state"]["client"] = self._client
@@ -83,6 +108,27 @@ class Connection(HttpToolsProtocol):
         if self._ending:
             self.cycle.keep_alive = False
 
+    def on_body(self, body: bytes) -> None:
+        self._other_bytes -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._other_bytes = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        # What is deaf has an answer under way, and is closed after that.
+        if not self._deaf:
+            super().send_400_response(msg)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(self.write_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._end_write()
+
     def shutdown(self) -> None:
         """Ends the connection, but not under a request: one that has begun, or must be about to, is answered first.
 
@@ -92,7 +138,7 @@ class Connection(HttpToolsProtocol):
         is there for a request that is about to come, and what is said ahead of that fails it.
         """
         self._ending = True
-        age = self.loop.time() - self._made
+        age = perf_counter() - self._made
         if self._in_head or self.transport.is_closing():
             return
         if self.cycle is None and age < _FRESH_SECONDS:
@@ -111,13 +157,17 @@ class Connection(HttpToolsProtocol):
 
     def _make_room(self) -> None:
         """Ends the connection that has said nothing for longest, so that silent ones cannot keep others out. One whose
-        request is whole waits for us."""
+        request is whole waits for us, unless it does not read the answer."""
         all_of_us = cast("set[Connection]", self.connections)
         waiting = [each for each in all_of_us if each is not self and not each._is_judged()]
         min(waiting, key=lambda each: each._heard, default=self).transport.abort()
 
     def _is_judged(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        waits = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        return waits and not self.flow.write_paused
+
+    def _is_idle(self) -> bool:
+        return not self._in_head and (self.cycle is None or self.cycle.response_complete)
 
     def _end_soon(self) -> None:
         # Closing TLS waits for the client to agree, which one that sleeps or goes on sending does not.
@@ -134,10 +184,20 @@ class Connection(HttpToolsProtocol):
         if not self.transport.is_closing():
             self.send_400_response("The head of the request is too large or too slow.")
             self._end_soon()
+        self._deaf = True
+
+    def _cut(self) -> None:
+        # An answer may be under way, or given already, so there is no saying why.
+        self._deaf = True
+        self.transport.abort()
+
+    def _end_write(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
     def _end_head(self) -> None:
         self._in_head = False
-        self._head_bytes = 0
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None

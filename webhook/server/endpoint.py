@@ -139,7 +139,7 @@ class AdmissionEndpoint:
                 raise
             if call.evicted is not None:
                 raise Shed(call.evicted, call) from None
-            if call.review is None:
+            if call.review is None and seconds < left:
                 raise Refused(408, f"body: did not arrive within {round(seconds, 2):g} s") from None
             raise Shed(Reason.LATE, call) from None
 

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 
 from webhook.server.certificates import CertificateSource
 from webhook.server.connection import Connection
+from webhook.server.listener import HANDSHAKE_SECONDS, MOST_HANDSHAKES, Listener
 
 KEEP_ALIVE_SECONDS = 120
 """Idle connections are kept longer than the API server's 90 s, or it would write into one that we just closed."""
@@ -22,6 +23,7 @@ GRACE_SECONDS = 10.0
 """For answers under way when serving ends: as long as the API server waits for any."""
 
 _LOOK_SECONDS = 0.02
+_HANDSHAKE_SECONDS = 0.2
 _CUT_SECONDS = 0.2  # for what is told to those who are cut off
 
 
@@ -43,9 +45,11 @@ def server_config(built: FastAPI, certificate: CertificateSource) -> uvicorn.Con
 
 
 class Server(uvicorn.Server):
-    """uvicorn without its own ideas of signals, and of an end."""
+    """uvicorn without its own ideas of signals, of a start, and of an end."""
 
     grace_seconds = GRACE_SECONDS
+    most_handshakes = MOST_HANDSHAKES
+    handshake_seconds = HANDSHAKE_SECONDS
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -56,18 +60,29 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        config = self.config
+        assert config.ssl is not None
+        connection = cast("type[Connection]", config.http_protocol_class)
+        self._listener = Listener(
+            lambda: connection(config=config, server_state=self.server_state, app_state={}),
+            config.ssl,
+            self.most_handshakes,
+            self.handshake_seconds,
+        )
+        self._listener.start(sockets or [])
+        self.started = True
         self._tell_start()
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002  (closed by theirs)
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002  (the listener has them)
         """Takes no more connections, and ends those that are there once what has begun on them is answered."""
-        for server in self.servers:
-            server.close()
+        await self._listener.stop()
         connections, tasks = cast("set[Connection]", self.server_state.connections), self.server_state.tasks
         told: set[Connection] = set()
-        end = time.monotonic() + self.grace_seconds
-        while (connections or tasks) and time.monotonic() < end:
-            # One whose handshake was under way joins them later.
+        began = time.monotonic()
+        # A connection whose handshake was under way joins the others later.
+        while (
+            connections or tasks or time.monotonic() < began + _HANDSHAKE_SECONDS
+        ) and time.monotonic() < began + self.grace_seconds:
             for connection in connections - told:
                 connection.shutdown()
             told |= connections

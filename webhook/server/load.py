@@ -36,6 +36,7 @@ RETRY_SECONDS = 1
 _ANSWER_SECONDS = 0.1  # for the answer's way back
 _STALLED_SECONDS = 1.0  # a body that takes as long may have to go for a call that has just come
 _TELL_SECONDS = 10.0
+_LONGEST_SECONDS = 86400.0  # that a caller is believed to wait
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|s|us|µs|ns))+")
 _UNIT = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
@@ -132,6 +133,8 @@ class Load:
 
     def receive(self, call: Call, size: int) -> None:
         """This many bytes of its body came. Raises Shed."""
+        if call.evicted is not None:
+            raise Shed(call.evicted, call)
         call.size += size
         self._bytes += size
         while self._bytes > self._most_bytes:
@@ -187,7 +190,8 @@ def caller_seconds(query: bytes) -> float | None:
     text = parse_qs(query.decode("latin-1")).get("timeout", [""])[-1]
     if not _DURATION.fullmatch(text):
         return None
-    return sum(float(number) * _UNIT[unit] for number, unit in re.findall(r"([\d.]+)(\D+)", text))
+    parts = re.findall(r"([\d.]+)(\D+)", text)
+    return min(_LONGEST_SECONDS, sum(float(number) * _UNIT[unit] for number, unit in parts))
 
 
 class LoadCollector(Collector):

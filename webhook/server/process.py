@@ -36,7 +36,7 @@ DRAIN_SECONDS = 3.0
 
 _LOOK_SECONDS = 1.0
 _SOURCE_STOP_SECONDS = 1.0
-_FILES = 2 * MOST_CONNECTIONS  # those that are at their handshake are counted nowhere
+_FILES = 2 * MOST_CONNECTIONS  # with those at their handshake, and some in reserve
 _GARBAGE = 100_000  # new objects between two rounds of garbage collection
 
 log = logging.getLogger("floorkeeper.serve")
