@@ -121,10 +121,10 @@ class Replica:
 
     def __init__(self, world: World, ahead: timedelta = timedelta(0)) -> None:
         """Its clock is so far ahead of the world's."""
-        self._context = ListeningContext(self_signed_pair("localhost"))
+        self.context = ListeningContext(self_signed_pair("localhost"))
         secret, *configurations = (NamedObject(world.api, place, RIGHTS) for place in (SECRET, *CONFIGURATIONS))
         clocks = (lambda: world.now + ahead, lambda: (world.now - START).total_seconds())
-        self.keeper = Keeper(secret, configurations, NAMES, self._context, world.timing, *clocks)
+        self.keeper = Keeper(secret, configurations, NAMES, self.context, world.timing, *clocks)
 
     @property
     def state(self) -> CertificateState:
@@ -197,7 +197,7 @@ class World:
 
     def keyring(self) -> Keyring:
         """What the Secret holds, and nothing is wrong with it."""
-        found, wrong = read_keyring(mapping(self.stored(SECRET)).get("data") or {})
+        found, wrong = read_keyring(mapping(self.stored(SECRET)).get("data") or {}, NAMES)
         assert wrong == []
         return found
 

@@ -10,8 +10,10 @@ import copy
 import itertools
 import json
 import logging
+import ssl
 import threading
-from collections.abc import Callable, Iterator
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -19,11 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cases import BASE, snapshot_of
 from tests.door import FixedPolicy, StillSource
+from tests.handshake import handshake, trusting
 from tests.keeper_server import served as served_over_http
 from tests.keeper_world import (
     CONFIGURATIONS,
@@ -40,7 +46,7 @@ from tests.keeper_world import (
 )
 from tests.serving import serving, until
 from webhook.engine.policy import Policy
-from webhook.server.authority import Authority, key_pem, new_authority, pem, signed_pair
+from webhook.server.authority import Authority, Pair, key_pem, new_authority, pem, signed_pair
 from webhook.server.certificates import CertificateState
 from webhook.server.keeper import KeeperTiming
 from webhook.server.keyring import read_keyring
@@ -49,6 +55,8 @@ from webhook.server.metrics import Metrics
 from webhook.server.readiness import Readiness
 
 HOUR = timedelta(hours=1)
+SECRET_HEAD = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET.name}, "type": "kubernetes.io/tls"}
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 MUTATING, VALIDATING = CONFIGURATIONS
 KEPT = "manifests/overlays/self-signed/rbac.yaml"
 
@@ -216,8 +224,7 @@ class TestStart:
         world = World()
         pair = signed_pair(Authority(theirs.certificate, theirs.key), NAMES, START, HOUR)
         data = {"tls.crt": pair.certificate, "tls.key": pair.key, "ca.crt": pem(theirs.certificate)}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET.name}, "type": "kubernetes.io/tls"}
-        world.api.put(path_of(SECRET), {**secret, "data": {name: encoded(text) for name, text in data.items()}})
+        world.api.put(path_of(SECRET), {**SECRET_HEAD, "data": {name: encoded(text) for name, text in data.items()}})
         world.apply(encoded(pem(theirs.certificate)))
         world.start(2)
         seen: list[set[bool]] = []
@@ -316,6 +323,135 @@ BROKEN: dict[str, Callable[[Object], None]] = {
 }
 
 
+SERVER = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+CLIENT = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+K1 = ec.generate_private_key(ec.SECP256K1())
+SHORT = rsa.generate_private_key(65537, 1024)
+ED25519 = ed25519.Ed25519PrivateKey.generate()
+
+
+def certified(
+    name: str, key: Key, extensions: Sequence[x509.ExtensionType], issuer: Authority | None = None
+) -> x509.Certificate:
+    """Signed by its own key, if no issuer is given."""
+    signer = issuer.key if issuer is not None else key
+    assert signer is not None
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateBuilder(
+        issuer.certificate.subject if issuer is not None else subject,
+        subject,
+        key.public_key(),
+        x509.random_serial_number(),
+        START - HOUR,
+        START + HOUR,
+    )
+    for each in extensions:
+        builder = builder.add_extension(each, critical=not isinstance(each, x509.SubjectAlternativeName))
+    return builder.sign(signer, hashes.SHA256())
+
+
+def authority_of(*extensions: x509.ExtensionType, key: Key | None = None) -> Authority:
+    key = key or ec.generate_private_key(ec.SECP256R1())
+    return Authority(certified("theirs", key, [x509.BasicConstraints(True, None), *extensions]), key)
+
+
+def pair_of(
+    authority: Authority,
+    *extensions: x509.ExtensionType,
+    key: Key | None = None,
+    before: bytes = b"",
+    names: Sequence[str] = NAMES,
+) -> Pair:
+    key = key or ec.generate_private_key(ec.SECP256R1())
+    hosts = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+    return Pair(pem(certified("leaf", key, [hosts, *extensions], authority)), before + key_pem(key))
+
+
+def with_pair(pair: Callable[[Authority], Pair]) -> Callable[[Object], None]:
+    """Signed by the CA that the Secret holds."""
+
+    def edit(secret: Object) -> None:
+        new = pair(read_keyring(secret["data"], NAMES)[0].authorities[0])
+        edited(tls_crt=new.certificate, tls_key=new.key)(secret)
+
+    return edit
+
+
+def key_usage(*, digital_signature: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(digital_signature, False, False, False, False, False, False, False, False)
+
+
+def holding(authority: Authority) -> Callable[[Object], None]:
+    """And a certificate that it signed."""
+    assert authority.key is not None
+    pair = pair_of(authority, SERVER)
+    return edited(
+        ca_crt=pem(authority.certificate),
+        ca_key=key_pem(authority.key),
+        tls_crt=pair.certificate,
+        tls_key=pair.key,
+    )
+
+
+SERVES, SIGNS = f"tls.crt cannot be served for {NAMES[0]}: ", f"ca.crt holds a CA that cannot sign for {NAMES[0]}: "
+KEYS = "a key that the API server cannot use; make it on P-256, P-384 or P-521, or RSA of 2048 bits or more"
+
+UNUSABLE: dict[str, tuple[Callable[[Object], None], list[str]]] = {
+    "certificate of a client": (
+        with_pair(lambda authority: pair_of(authority, CLIENT)),
+        [f"{SERVES}unsuitable certificate purpose"],
+    ),
+    "certificate of another name": (
+        with_pair(lambda authority: pair_of(authority, names=["elsewhere.example"])),
+        [f"{SERVES}Hostname mismatch, certificate is not valid for '{NAMES[0]}'"],
+    ),
+    "certificate on another curve": (
+        with_pair(lambda authority: pair_of(authority, key=K1)),
+        [f"{SERVES}it has {KEYS}"],
+    ),
+    "certificate of a short key": (
+        with_pair(lambda authority: pair_of(authority, key=SHORT)),
+        [f"{SERVES}[SSL: EE_KEY_TOO_SMALL] ee key too small"],
+    ),
+    "key behind one of another type": (
+        with_pair(lambda authority: pair_of(authority, before=key_pem(ED25519))),
+        [f"{SERVES}[SSL"],
+    ),
+    "CA that may not sign": (
+        holding(authority_of(key_usage(digital_signature=True))),
+        [f"{SIGNS}invalid CA certificate", f"{SERVES}invalid CA certificate"],
+    ),
+    "CA of clients": (
+        holding(authority_of(CLIENT)),
+        [f"{SIGNS}unsuitable certificate purpose", f"{SERVES}unsuitable certificate purpose"],
+    ),
+    "CA of other names": (
+        holding(authority_of(x509.NameConstraints(None, [x509.DNSName("svc")]))),
+        [f"{SIGNS}excluded subtree violation", f"{SERVES}excluded subtree violation"],
+    ),
+    "CA on another curve": (
+        holding(authority_of(key=K1)),
+        [f"ca.crt holds a CA with {KEYS}", "tls.crt is signed by no CA in ca.crt"],
+    ),
+    "CA of a short key": (
+        holding(authority_of(key=SHORT)),
+        [f"{SIGNS}CA certificate key too weak", f"{SERVES}CA certificate key too weak"],
+    ),
+}
+BROKEN |= {kind: edit for kind, (edit, _) in UNUSABLE.items()}
+
+
+def is_taken(world: World) -> bool:
+    """Whether a client that trusts what the webhooks do ends a handshake with each replica."""
+    (bundle,) = set(world.bundles())
+    client = trusting(*bundle)
+    # The API server is less strict. And X509_V_FLAG_NO_CHECK_TIME: OpenSSL knows no clock but the machine's.
+    client.verify_flags = client.verify_flags & ~ssl.VERIFY_X509_STRICT | ssl.VerifyFlags(0x200000)
+    for replica in world.replicas:
+        handshake(replica.context, client, NAMES[0])
+    return True
+
+
 class TestBrokenSecret:
     @pytest.mark.parametrize("kind", BROKEN)
     def test_is_made_anew_and_no_call_fails(self, world: World, kind: str, told: Callable[[], list[str]]) -> None:
@@ -329,10 +465,52 @@ class TestBrokenSecret:
         assert world.keyring().leaf is not None
         world.run(90)
         assert is_whole(world)
+        assert is_taken(world)
         assert world.failed == []
         stored = world.stored(SECRET)
         assert stored is not None
         assert stored["metadata"]["labels"]["team"] == "ours"
+
+    @pytest.mark.parametrize("kind", UNUSABLE)
+    def test_found_at_the_start(
+        self, kind: str, told: Callable[[], list[str]], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """No replica has served anything before, and no webhook trusts anything."""
+        edit, wrong = UNUSABLE[kind]
+        world = World()
+        keys = ("tls.crt", "tls.key", "ca.crt", "ca.key")
+        secret: Object = {**SECRET_HEAD, "data": dict.fromkeys(keys, "")}
+        holding(authority_of())(secret)
+        edit(secret)
+        world.api.put(path_of(SECRET), secret)
+        world.apply()
+        world.start(2)
+        world.run(1)
+        lines = [record.__dict__["fields"] for record in caplog.records if "wrong" in record.__dict__["fields"]]
+        assert len(lines[0]["wrong"]) == len(wrong)
+        for found, expected in zip(lines[0]["wrong"], wrong, strict=True):
+            assert found.startswith(expected)
+        assert is_taken(world)
+        world.run(120)
+        assert is_whole(world)
+        assert is_taken(world)
+        assert world.failed == []
+        assert told() != []
+
+    def test_what_is_of_no_use_beside_what_is_good_goes(self, world: World, told: Callable[[], list[str]]) -> None:
+        """A CA that the API server cannot read would make it refuse the whole caBundle."""
+        before = copy.deepcopy(world.stored(SECRET))
+        assert before is not None
+        secret = copy.deepcopy(before)
+        junk = pem(authority_of(key=K1).certificate)
+        secret["data"]["ca.crt"] = encoded(junk + b64decode(secret["data"]["ca.crt"]))
+        told()
+        world.api.put(path_of(SECRET), secret)
+        world.run(15)
+        after = world.stored(SECRET)
+        assert after is not None
+        assert after["data"] == before["data"]
+        assert told() == ["what could not be used is gone from the Secret"]
 
     def test_deleted(self, world: World, told: Callable[[], list[str]]) -> None:
         del world.api.objects[path_of(SECRET)]
@@ -403,7 +581,7 @@ class TestBrokenSecret:
         ]:
             broken = copy.deepcopy(secret)
             edit(broken)
-            assert read_keyring(broken["data"])[1] == wrong
+            assert read_keyring(broken["data"], NAMES)[1] == wrong
 
 
 class TestRenewal:

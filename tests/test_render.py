@@ -149,6 +149,31 @@ def test_texts_that_other_readers_take_for_something_else_are_quoted() -> None:
     assert next(yaml.safe_load_all(text))["args"] == values
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("a\x85b", r'"a\Nb"'),
+        ("a\n\x85b\n", r'"a\n\Nb\n"'),
+        ("a\u2028b", r'"a\Lb"'),
+        ("a\nb\u2029\n", r'"a\nb\P\n"'),
+        ("a\r\nb\n", r'"a\r\nb\n"'),
+        ("a\rb", r'"a\rb"'),
+        ("a\n\x7fb", r'"a\n\x7Fb"'),
+        ("a\n\x80b", r'"a\n\x80b"'),
+        ("\ufeffa\n", r'"\uFEFFa\n"'),
+        ("a \nb\n", r'"a \nb\n"'),
+        ("a\n ", r'"a\n "'),
+        ("\na\n", r'"\na\n"'),
+        ("\n", r'"\n"'),
+    ],
+)
+def test_texts_that_other_readers_break_elsewhere_are_in_double_quotes(value: str, expected: str) -> None:
+    config_map = {**OTHER, "data": {"key": value}}
+    text = render_manifests([config_map, *installation()], Policy(), "")
+    assert f"  key: {expected}\n" in text
+    assert next(yaml.safe_load_all(text)) == config_map
+
+
 MISSING = {
     "ConfigMap": "the manifests have no ConfigMap floorkeeper-policy",
     "MutatingWebhookConfiguration": "the manifests have no MutatingWebhookConfiguration floorkeeper",

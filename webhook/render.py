@@ -52,8 +52,19 @@ _AMBIGUOUS = re.compile(r"[-+.]*[0-9].*|[yn]", re.IGNORECASE)
 """Texts that PyYAML leaves bare, and other readers of YAML may take for a number or a boolean: 1e3, 0o7, y."""
 
 
+_DIVERGENT = re.compile(r"[\x85\u2028\u2029]|\A\n")
+"""Texts that PyYAML would put into a block, and other readers of YAML take other line ends from. It puts none there
+with a character that cannot be printed, or with a space at the end of a line."""
+
+
 def _represent_string(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-    style = "|" if "\n" in value else "'" if _AMBIGUOUS.fullmatch(value) else None
+    style = None
+    if _DIVERGENT.search(value):
+        style = '"'
+    elif "\n" in value:
+        style = "|"
+    elif _AMBIGUOUS.fullmatch(value):
+        style = "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 

@@ -12,6 +12,7 @@ import yaml
 from tests.cluster.api import Api
 from tests.cluster.controlplane import Cluster, until
 from tests.cluster.sharing import KINDS, NAMESPACE, SECRET, Sharing, configurations, three_replicas
+from webhook.server.authority import service_names
 from webhook.server.keyring import read_keyring
 
 ENDED = "certificate authority rotation: the old one is trusted no more"
@@ -26,7 +27,7 @@ def sharing(cluster: Cluster, api: Api, tmp_path_factory: pytest.TempPathFactory
 def is_whole(sharing: Sharing) -> bool:
     """One CA, which every webhook trusts and which has signed what every replica serves."""
     data = sharing.secret()["data"]
-    keyring, wrong = read_keyring(data)
+    keyring, wrong = read_keyring(data, service_names("floorkeeper", NAMESPACE))
     told = [replica.readiness()["certificate"] for replica in sharing.replicas]
     assert keyring.leaf is not None
     expected = keyring.leaf.certificate.not_valid_after_utc.isoformat()

@@ -23,7 +23,7 @@ from webhook.server.authority import pem
 from webhook.server.bundle import bundles, trusts, with_bundle
 from webhook.server.certificates import CertificateError, CertificateState, ListeningContext
 from webhook.server.keyring import Keyring, Leaf, read_keyring
-from webhook.server.rotation import Lifetimes, Sight, Step, next_step
+from webhook.server.rotation import CLEARED, Lifetimes, Sight, Step, next_step
 from webhook.sources.ledger import Conflict, StoreError
 from webhook.sources.named import NamedObject, Object, generation_of
 
@@ -168,7 +168,7 @@ class Keeper:
                 f"the {self._secret.place} is kept by cert-manager, for its Certificate {owner}; delete that and then "
                 "the Secret, or serve with --tls-cert and --tls-key"
             )
-        stored, wrong = read_keyring(mapping(mapping(secret).get("data")))
+        stored, wrong = read_keyring(mapping(mapping(secret).get("data")), self._names)
         sight = self._sight(seen, stored)
         step = next_step(stored, self._names, self._timing.lifetimes, sight)
         keyring = self._write(secret, stored, step, wrong)
@@ -203,7 +203,7 @@ class Keeper:
 
     def _write(self, secret: Object | None, stored: Keyring, step: Step, wrong: Sequence[str]) -> Keyring:
         """What the Secret holds after it. Raises Conflict."""
-        if step.keyring is stored:
+        if step.keyring is stored and not wrong:
             return stored
         data = {name: b64encode(content).decode() for name, content in step.keyring.data().items()}
         try:
@@ -215,7 +215,7 @@ class Keeper:
             about = f" (the Secret: {', '.join(wrong)})" if wrong and secret is not None else ""
             self._troubles.append(f"{error}{about}")
             return stored
-        for message in step.told:
+        for message in step.told or ([CLEARED] if wrong else []):
             self._log(message, step.keyring.leaf, secret=str(self._secret.place), wrong=list(wrong) if secret else [])
         return step.keyring
 

@@ -15,6 +15,7 @@ from cryptography import x509
 
 from webhook.server.authority import BACKDATE, Authority, new_authority, signed_pair
 from webhook.server.keyring import Keyring, Leaf
+from webhook.server.verification import has_known_key
 
 _MOST_AUTHORITIES = 16
 
@@ -66,6 +67,7 @@ AUTHORITY_MADE = "certificate authority made"
 ROTATION_BEGUN = "certificate authority rotation: a new one is to be trusted beside the old one"
 ROTATION_SIGNED = "certificate authority rotation: the new one has signed the certificate"
 ROTATION_ENDED = "certificate authority rotation: the old one is trusted no more"
+CLEARED = "what could not be used is gone from the Secret"
 
 
 def next_step(stored: Keyring, names: Sequence[str], lifetimes: Lifetimes, sight: Sight) -> Step:
@@ -96,7 +98,8 @@ def _authorities(stored: Sequence[Authority], lifetimes: Lifetimes, sight: Sight
     # Where the Secret names none, other replicas may still serve what an authority signed that is known from elsewhere.
     known = [*mine, *(() if left else sight.trusted)]
     for certificate in dict.fromkeys(known):
-        if _holds(certificate, sight.now) and all(certificate != each.certificate for each in left):
+        usable = _holds(certificate, sight.now) and has_known_key(certificate)
+        if usable and all(certificate != each.certificate for each in left):
             left.append(Authority(certificate))
     told.append(ROTATION_BEGUN if left else AUTHORITY_MADE)
     new = new_authority(sight.now, lifetimes.authority, lifetimes.backdate)
