@@ -32,7 +32,8 @@ mount --bind "$1" /etc
 mount -t tmpfs tmpfs /var/run
 mkdir -p {_ACCOUNT}
 mount --bind "$2" {_ACCOUNT}
-mount -t tmpfs -o ro tmpfs /tmp
+mount --bind /tmp /tmp
+mount -o remount,bind,ro /tmp
 mount -o remount,bind,ro /
 shift 2
 exec unshare --user --map-user=1000650000 --map-group=0 -- "$@"

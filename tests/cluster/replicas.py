@@ -199,7 +199,7 @@ def main() -> None:
     parser.add_argument("port", type=int)
     given = parser.parse_args()
     directory: Path = given.directory
-    timing = LedgerTiming(expiry=EXPIRY, tidy=(0.3, 1.0, 3.0, 3.0))
+    timing = LedgerTiming(expiry=EXPIRY, tidy=(0.1, 0.3, 1.0, 3.0, 3.0))
     serve(
         Settings(
             given.host,

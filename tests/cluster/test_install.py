@@ -302,7 +302,8 @@ def printed(cluster: Cluster, *words: str) -> str:
     environment = os.environ | {"PATH": str(Path(cluster.kubectl).parent)}
     command = [sys.executable, "-m", "webhook", *words]
     found = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
-    assert (found.returncode, found.stderr) == (0, ""), found
+    notes = [line for line in found.stderr.splitlines() if "stands for yours" not in line]
+    assert (found.returncode, notes) == (0, []), found
     return found.stdout
 
 
