@@ -54,6 +54,13 @@ def test_tug_of_war_changes_nothing_and_is_counted(team: Team, api: Api, floorke
     owned = team.deployment("model-a", 1, "model-a-lq", maxSurge="100%", maxUnavailable="0%")
     owner = {"apiVersion": "example.com/v1", "kind": "ModelServer", "name": "x", "uid": "1", "controller": True}
     owned["metadata"]["ownerReferences"] = [owner]
+
+    def is_patched() -> bool:
+        answer = api.create(copy.deepcopy(owned), dry_run=True)
+        return answer.code == 201 and answer.value["spec"]["strategy"]["rollingUpdate"]["maxSurge"] == 0
+
+    # Of a namespace that has just become managed, the API server may tell /validate a moment before /mutate.
+    until("both webhooks are called", is_patched, 10)
     created = api.create(owned)
     assert created.code == 201
     until("the status is written", lambda: api.read(owned).get("status", {}).get("observedGeneration"))
