@@ -217,11 +217,14 @@ def listening(
 
 @contextmanager
 def connected(port: int) -> Iterator[ssl.SSLSocket]:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain, secured(plain) as secure:
+        yield secure
+
+
+def secured(plain: socket.socket) -> ssl.SSLSocket:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    plain = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
-    with plain, context.wrap_socket(plain) as secure:
-        yield secure
+    return context.wrap_socket(plain)
 
 
 def head(length: int, timeout: str = "10s") -> bytes:
@@ -309,6 +312,18 @@ class TestEnd:
                 assert answer.startswith(b"HTTP/1.1 200 ")
                 assert b"\r\nconnection: close\r\n" in answer
                 assert is_over(client)
+
+    def test_a_handshake_that_has_begun_is_waited_for(self) -> None:
+        """In TLS 1.3 its client is done first, and writes at once. On a busy machine it takes its time, also to begin:
+        what has connected is taken."""
+        with door_of() as door, listening(door) as (port, end), ExitStack() as stack:
+            clients = [stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE)) for _ in range(5)]
+            end()
+            until(lambda: refuses(port))
+            time.sleep(0.5)
+            for plain in clients:
+                with secured(plain) as client:
+                    assert ask(client)
 
     def test_an_idle_connection_is_told_to_call_again(self) -> None:
         """For a request that crosses the end: an API server repeats what is answered so, and nothing else."""

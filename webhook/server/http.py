@@ -23,7 +23,6 @@ GRACE_SECONDS = 10.0
 """For answers under way when serving ends: as long as the API server waits for any."""
 
 _LOOK_SECONDS = 0.02
-_HANDSHAKE_SECONDS = 0.2
 _CUT_SECONDS = 0.2  # for what is told to those who are cut off
 
 
@@ -75,14 +74,13 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002  (the listener has them)
         """Takes no more connections, and ends those that are there once what has begun on them is answered."""
-        await self._listener.stop()
+        self._listener.stop()
         connections, tasks = cast("set[Connection]", self.server_state.connections), self.server_state.tasks
         told: set[Connection] = set()
         began = time.monotonic()
-        # A connection whose handshake was under way joins the others later.
-        while (
-            connections or tasks or time.monotonic() < began + _HANDSHAKE_SECONDS
-        ) and time.monotonic() < began + self.grace_seconds:
+        # A connection whose handshake was under way joins the others later. Its client may take it for made, for in TLS
+        # 1.3 it is done first, and sends no request again that it has written there.
+        while (connections or tasks or self._listener.handshakes) and time.monotonic() < began + self.grace_seconds:
             for connection in connections - told:
                 connection.shutdown()
             told |= connections

@@ -42,34 +42,47 @@ class Listener:
         """Under way, in the order in which they began."""
 
         self._sockets: list[socket.socket] = []
-        self._tasks: list[asyncio.Task[None]] = []
         self._untold = 0
         self._told = False
 
     def start(self, sockets: Sequence[socket.socket]) -> None:
+        self._sockets = list(sockets)
         for each in sockets:
             each.setblocking(False)
-            self._sockets.append(each)
-            self._tasks.append(asyncio.create_task(self._take_all(each)))
+            self._listen(each)
 
-    async def stop(self) -> None:
-        """Takes no more; handshakes that have begun go on."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for each in self._sockets:
-            each.close()
+    @property
+    def handshakes(self) -> int:
+        """Under way: connections that a client may think it has, and we do not have yet."""
+        return len(self._handshakes)
 
-    async def _take_all(self, listening: socket.socket) -> None:
+    def stop(self) -> None:
+        """Takes those that have connected, and then no more; handshakes that have begun go on."""
         loop = asyncio.get_running_loop()
-        while True:
+        for each in self._sockets:
+            loop.remove_reader(each)
+            self._take_all(each)
+            each.close()
+        self._sockets = []
+
+    def _listen(self, listening: socket.socket) -> None:
+        if listening in self._sockets:
+            asyncio.get_running_loop().add_reader(listening, self._take_all, listening)
+
+    def _take_all(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(self._most):
             try:
-                accepted, _ = await loop.sock_accept(listening)
+                accepted, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
             except OSError as error:
                 # Most likely there are no file descriptors left.
                 self._drop_oldest(str(error))
-                await asyncio.sleep(_RETRY_SECONDS)
-                continue
+                loop.remove_reader(listening)
+                loop.call_later(_RETRY_SECONDS, self._listen, listening)
+                return
+            accepted.setblocking(False)
             handshake = loop.create_task(self._handshake(accepted))
             self._handshakes[handshake] = None
             handshake.add_done_callback(lambda done: self._handshakes.pop(done, None))
