@@ -242,6 +242,8 @@ class ApiServer:
             thread.join()
 
     def answer(self, to: Answering) -> None:
+        # Before anything else: a watch that is asked for before all are ended is one of them.
+        epoch = self.epoch
         parts = urlsplit(to.path)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         steps = parts.path.strip("/").split("/")
@@ -272,7 +274,7 @@ class ApiServer:
             found = self.objects[resource].get(("", name))
             to.send(200, found) if found else to.status(404, "NotFound", f'{resource} "{name}" not found')
         elif verb == "watch":
-            self.watch(to, resource, query)
+            self.watch(to, resource, query, epoch)
         else:
             self.list(to, resource, query, namespace)
 
@@ -297,7 +299,7 @@ class ApiServer:
         metadata = {"resourceVersion": str(at)} | ({"continue": f"{end} {at}"} if end < len(found) else {})
         to.send(200, {"kind": f"{kind}List", "apiVersion": version, "metadata": metadata, "items": found[start:end]})
 
-    def watch(self, to: Answering, resource: str, query: dict[str, str]) -> None:
+    def watch(self, to: Answering, resource: str, query: dict[str, str], epoch: int) -> None:
         at = int(query["resourceVersion"])
         end = time.monotonic() + float(query["timeoutSeconds"])
         to.begin()
@@ -306,7 +308,6 @@ class ApiServer:
             to.end()
             return
         bookmark = time.monotonic() + self.bookmark_seconds
-        epoch = self.epoch
         while time.monotonic() < end and self.epoch == epoch and not self.closing.is_set():
             with self.changed:
                 if self.version <= at and self.epoch == epoch and not self.closing.is_set():

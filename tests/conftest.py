@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator
 from typing import Any
 
 import pytest
+
+for number in (signal.SIGHUP, signal.SIGINT):
+    # Under nohup, or in the background of a script. A handler that does nothing serves as well, and no process that a
+    # test starts inherits it.
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
 
 
 @pytest.hookimpl(wrapper=True)

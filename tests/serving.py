@@ -74,6 +74,7 @@ class Serving:
         return False
 
     def logged(self, message: str) -> list[dict[str, Any]]:
+        """What has been read of it so far: it is written and read beside the answers, so wait for it with `until`."""
         return [line for line in self.lines if line["message"] == message]
 
     def certificate(self) -> str:

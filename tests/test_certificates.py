@@ -267,6 +267,6 @@ def test_swapped_under_a_steady_stream_of_requests(tmp_path: Path, pairs: tuple[
             asking.join()
         assert (failures, set(answers), len(answers) > 10) == ([], {200}, True)
         assert "floorkeeper_certificate_reload_failed 0.0" in metrics
-        assert len(server.logged("certificate reloaded")) == 1
+        assert len(until(lambda: server.logged("certificate reloaded"))) == 1
         text = "".join(map(str, server.lines))
         assert "PRIVATE KEY" not in text

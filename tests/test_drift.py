@@ -415,7 +415,7 @@ def test_pods_that_are_to_be_discounted_are_watched_from_the_start(tmp_path: Pat
             until(lambda: note(client) == START_AGAIN)
             policy.write_text(head)
             until(lambda: note(client) == "")
-            assert len(server.logged(START_AGAIN)) == 1
+            assert len(until(lambda: server.logged(START_AGAIN))) == 1
         policy.write_text(discount)
         with serving("--kubeconfig", config, "--policy", str(policy)) as server, server.client() as client:
             until(lambda: client.get("/readyz").status_code == 200)
@@ -424,4 +424,4 @@ def test_pods_that_are_to_be_discounted_are_watched_from_the_start(tmp_path: Pat
         api.forbidden.add(("list", "pods"))
         with serving("--kubeconfig", config, "--policy", str(policy)) as server, server.client() as client:
             until(lambda: note(client) == NOT_DISCOUNTED)
-            assert len(server.logged(NOT_DISCOUNTED)) == 1
+            assert len(until(lambda: server.logged(NOT_DISCOUNTED))) == 1

@@ -570,8 +570,9 @@ class TestOverHttps:
         assert patched.http_version == "HTTP/1.1"
         assert (patched.status_code, patched.json()["response"]) == (200, PATCHED)
         assert (denied.status_code, denied.json()["response"]) == (200, DENIED)
-        lines = [line for line in server.lines if line.get("uid") == UID]
-        assert [line["message"] for line in lines] == ["request patched", "request denied"]
+        (first,) = until(lambda: server.logged("request patched"))
+        (second,) = until(lambda: server.logged("request denied"))
+        assert (first["uid"], second["uid"]) == (UID, UID)
 
     def test_no_other_certificate_is_trusted(self, server: Serving) -> None:
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
@@ -631,9 +632,9 @@ class TestOverHttps:
             path.write_text(good)
             until(lambda: client.get("/readyz").json()["policy"] == {"generation": 3, "error": "", "note": ""})
             assert client.post("/mutate", json=review_of(UNLABELLED)).json()["response"] == PATCHED
-        (broken,) = server.logged("policy file is broken, the last good policy is in force")
+        (broken,) = until(lambda: server.logged("policy file is broken, the last good policy is in force"))
         assert (broken["level"], broken["error"]) == ("error", policy["error"])
-        assert [line["generation"] for line in server.logged("policy reloaded")] == [2, 3]
+        until(lambda: [line["generation"] for line in server.logged("policy reloaded")] == [2, 3])
         assert server.logged(RENDER_AGAIN) == []
 
     @pytest.mark.parametrize("change", ["managedNamespaces: {}", "accelerators: {resources: [amd.com/gpu]}"])
@@ -746,6 +747,7 @@ class TestEnd:
             assert slow.recv(4096).startswith(b"HTTP/1.1 200 ")
             assert server.process.wait(10) == 0
             assert time.monotonic() - started < 8
+            server.end()
             stopping, stopped = server.logged("shutting down"), server.logged("stopped")
             assert (len(stopping), stopping[0]["signal"], len(stopped)) == (1, "SIGTERM", 1)
             assert [line["reasons"] for line in server.logged("not ready")] == [["shutting down"]]
