@@ -22,12 +22,31 @@ INCIDENTS = Incidents(kills=[100.0], restarts=[(200.0, 210.0)])
         (205.0, 205.1, BROKEN, Outcome.FAILED),
         (205.0, 205.0, "ConnectionRefusedError: …", Outcome.AWAY),
         (211.0, 211.1, "not yet ready to handle request", Outcome.AWAY),
+        (213.0, 213.1, "not yet ready to handle request", Outcome.WRONG),
         (215.0, 215.0, "ConnectionRefusedError: …", Outcome.WRONG),
         (50.0, 50.1, 'failed calling webhook "mdeployment.kb.io": EOF', Outcome.WRONG),
     ],
 )
 def test_outcomes(due: float, done: float, text: str, outcome: Outcome) -> None:
     assert INCIDENTS.outcome(Call(due, done, "create", False, 500, text)) is outcome
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "outcome"),
+    [
+        (0, "ConnectionRefusedError: …", Outcome.AWAY),
+        (401, "Unauthorized", Outcome.AWAY),
+        (403, 'deployments.apps "x" is forbidden: not yet ready to handle request', Outcome.AWAY),
+        (429, "", Outcome.AWAY),
+        (503, "", Outcome.AWAY),
+        (201, "{}", Outcome.WRONG),
+        (403, 'admission webhook "pods.validate.floorkeeper.io" denied the request: x', Outcome.WRONG),
+        (403, 'User "x" cannot create resource', Outcome.WRONG),
+        (500, 'admission webhook "pods.validate.floorkeeper.io" denied the request: x', Outcome.WRONG),
+    ],
+)
+def test_what_a_restarting_api_server_does_answer_is_judged(code: int, text: str, outcome: Outcome) -> None:
+    assert INCIDENTS.outcome(Call(209.0, 209.1, "create", False, code, text)) is outcome
 
 
 def test_a_tally_counts_latencies_of_right_answers_since_they_were_due() -> None:

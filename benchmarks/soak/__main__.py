@@ -40,10 +40,11 @@ def show(report: Report) -> None:
     show_table(("while", *head[1:]), [_row(each, f"{each.seconds:.0f}") for each in (*report.events, report.whole)])
     print()
     show_table(("what was written", *head[1:]), [_row(each, "") for each in report.writes])
-    print("killed: in flight on a process that was killed; away: the API server was restarting. Milliseconds are those")
-    print("of right answers, since the write was due.\n")
+    print("killed: in flight on a process that was killed, or sent to it within 0.25 s of that; away: the API server")
+    print("was restarting and decided nothing. Milliseconds are those of right answers, since the write was due.\n")
     for each in report.events:
         print(f"{each.name}: {each.note}")
+    print("away, by code:", ", ".join(f"{code}: {number:,}" for code, number in report.away.items()) or "none")
     print(", ".join(f"{name} {value:g}" for name, value in report.metrics.items()))
     for call in report.bad[:_MOST_SHOWN]:
         print(f"{call.write}, {call.done - call.due:.2f} s: {call.code} {call.text}", file=sys.stderr)

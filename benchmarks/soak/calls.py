@@ -23,7 +23,8 @@ class Outcome(StrEnum):
     """It does, and the process that was asked had been killed."""
 
     AWAY = "away"
-    """The API server was restarting: it refused or broke a connection, or answered that it was not ready."""
+    """The API server was restarting: it refused or broke a connection, or said that it could not answer yet. What it
+    did answer is judged as ever."""
 
     WRONG = "wrong"
     """Anything else."""
@@ -49,6 +50,15 @@ class Call:
     def blames_us(self) -> bool:
         return "failed calling webhook" in self.text and ".floorkeeper.io" in self.text
 
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the API server came to no decision, as one that starts: it has no users yet (401), no caches (403) or
+        no room (429), or fails."""
+        if "admission webhook" in self.text:
+            return False
+        early = self.code in (0, 401, 429) or self.code >= 500
+        return early or (self.code == 403 and "not yet ready to handle request" in self.text)
+
 
 @dataclass(slots=True)
 class Incidents:
@@ -63,7 +73,8 @@ class Incidents:
         if call.blames_us:
             killed = any(call.due <= kill + _CROSSING and kill <= call.done for kill in self.kills)
             return Outcome.KILLED if killed and _is_broken(call.text) else Outcome.FAILED
-        if any(call.due <= end + _SETTLING and start <= call.done for start, end in self.restarts):
+        restarting = any(call.due <= end + _SETTLING and start <= call.done for start, end in self.restarts)
+        if restarting and call.is_unanswered:
             return Outcome.AWAY
         return Outcome.WRONG
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,9 @@ class Report:
     whole: Tally
     bad: list[Call]
     """Failed or wrong."""
+
+    away: dict[str, int]
+    """Calls during a restart of the API server, by its answer's code."""
 
     unseen: list[str]
     """Events that did not come about, or that the replicas did not notice, and why."""
@@ -89,6 +93,7 @@ def soak(
         ],
         Tally.of("in all", spans[-1].end - spans[0].start, calls, incidents),
         [call for call in calls if incidents.outcome(call) in _BAD],
+        _away(calls, incidents),
         unseen,
         metrics,
     )
@@ -97,6 +102,11 @@ def soak(
 def _event(name: str, spans: Sequence[_Span], calls: Sequence[Call], incidents: Incidents) -> Tally:
     within = [call for call in calls if any(span.start <= call.due < span.end for span in spans)]
     return Tally.of(name, sum(span.end - span.start for span in spans), within, incidents, spans[-1].note)
+
+
+def _away(calls: Sequence[Call], incidents: Incidents) -> dict[str, int]:
+    codes = Counter(call.code for call in calls if incidents.outcome(call) is Outcome.AWAY)
+    return {str(code) if code else "no answer": number for code, number in sorted(codes.items())}
 
 
 def _metrics(service: Service) -> dict[str, float]:

@@ -28,6 +28,7 @@ def test_no_call_fails_whatever_happens(tmp_path: Path) -> None:
     killed, away = report.whole.outcomes[Outcome.KILLED], report.whole.outcomes[Outcome.AWAY]
     assert report.whole.sent - killed - away == report.whole.outcomes[Outcome.RIGHT]
     assert killed < RATE
+    assert away < 10 * RATE, report.away
     assert report.whole.sent / report.whole.seconds > 0.9 * RATE
     assert report.metrics["floorkeeper_requests_shed_total"] == 0
     assert report.metrics["floorkeeper_log_lines_dropped_total"] == 0
