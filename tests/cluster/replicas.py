@@ -1,8 +1,9 @@
 """Two `floorkeeper serve` processes behind one address, registered for the ClusterQueues of a race.
 
-They count an accelerator that no other server knows, so they and others on the same cluster do not meet. Their
-promises end sooner than the shipped 90 s, for else a test would wait that long: `python -m tests.cluster.replicas` is
-`serve` but for that, and for the namespace of the ledger.
+They count an accelerator that no other server knows, so they and others on the same cluster do not meet. They have the
+rights of the shipped account and no others, in a namespace of their own, where their ledger is. Their promises end
+sooner than the shipped 90 s, for else a test would wait that long: `python -m tests.cluster.replicas` is `serve` but
+for that, and for the namespace of the ledger.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tests.certificate import write_certificate
 from tests.cluster.api import Api
 from tests.cluster.balancer import Balancer
 from tests.cluster.controlplane import Cluster, until
-from tests.cluster.server import ROOT, free_endpoint
+from tests.cluster.server import ROOT, free_endpoint, shipped_account
 from webhook.rules import NEEDS
 from webhook.server.process import Settings, serve
 from webhook.sources.cluster import ClusterSource
@@ -143,7 +144,6 @@ def _registration(address: str, port: int, ca_bundle: bytes) -> list[Object]:
         "matchConditions": [condition],
     }
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         {
             "apiVersion": "v1",
             "kind": "Service",
@@ -163,29 +163,30 @@ def _registration(address: str, port: int, ca_bundle: bytes) -> list[Object]:
 def two_replicas(cluster: Cluster, api: Api, directory: Path) -> Iterator[Replicas]:
     ca_bundle = write_certificate(directory, f"floorkeeper.{NAMESPACE}.svc")
     (directory / "policy.yaml").write_text(yaml.safe_dump(_POLICY))
-    (directory / "kubeconfig").write_text(cluster.kubeconfig.read_text())
     front, *backs = (free_endpoint() for _ in range(3))
     first, second = (Replica(directory, back, directory / f"log-{number}") for number, back in enumerate(backs))
     objects = _registration(*front, ca_bundle)
     flavor = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": FLAVOR}}
     queues = [race_queue(name, 0) for name in "ab"]
-    for replica in (first, second):
-        replica.start()
-    try:
-        with Balancer(front, backs).running() as balancer:
-            cluster.apply(flavor, *queues)
-            for replica in (first, second):
-                replica.wait_until_ready()
-            cluster.apply(*objects)
-            replicas = Replicas(api, balancer, (first, second))
-            until("the replicas are called", lambda: not _passes(api, CAPACITY + 1), 20)
-            yield replicas
-    finally:
+    with shipped_account(cluster, NAMESPACE) as kubeconfig:
+        (directory / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
         for replica in (first, second):
-            if replica.process is not None:
-                replica.kill()
-        gone = [*objects[::-1], *queues, flavor]
-        cluster("delete", "-f", "-", "--ignore-not-found", "--wait=false", input=yaml.safe_dump_all(gone))
+            replica.start()
+        try:
+            with Balancer(front, backs).running() as balancer:
+                cluster.apply(flavor, *queues)
+                for replica in (first, second):
+                    replica.wait_until_ready()
+                cluster.apply(*objects)
+                replicas = Replicas(api, balancer, (first, second))
+                until("the replicas are called", lambda: not _passes(api, CAPACITY + 1), 20)
+                yield replicas
+        finally:
+            for replica in (first, second):
+                if replica.process is not None:
+                    replica.kill()
+            gone = [*objects[::-1], *queues, flavor]
+            cluster("delete", "-f", "-", "--ignore-not-found", "--wait=false", input=yaml.safe_dump_all(gone))
 
 
 def _passes(api: Api, floor: int) -> bool:

@@ -21,10 +21,12 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.controlplane import Cluster, until
+from webhook.sources.store import CONFIG_MAP
 
 ROOT = Path(__file__).parents[2]
 POLICY = Path(__file__).parent / "policy.yaml"
 PORT = 8443
+HOME = "floorkeeper-system"
 
 
 def manifests(
@@ -163,12 +165,43 @@ def free_endpoint() -> tuple[str, int]:
     raise AssertionError(f"no free port on {address}")
 
 
-def account_kubeconfig(cluster: Cluster) -> dict[str, Any]:
-    """A kubeconfig with the rights of the shipped ServiceAccount, and no others."""
+def account_kubeconfig(cluster: Cluster, namespace: str = HOME) -> dict[str, Any]:
+    """A kubeconfig with the rights of the shipped ServiceAccount in this namespace, and no others."""
     config: dict[str, Any] = yaml.safe_load(cluster.kubeconfig.read_text())
-    token = cluster("create", "token", "floorkeeper", "-n", "floorkeeper-system", "--duration", "2h").stdout.strip()
+    token = cluster("create", "token", "floorkeeper", "-n", namespace, "--duration", "2h").stdout.strip()
     config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
     return config
+
+
+def shipped_rights(namespace: str, file: str = "base/rbac.yaml") -> list[dict[str, Any]]:
+    """What this file of the manifests grants, for an account and a ledger in another namespace than the shipped one.
+
+    The objects have other names too, so that they and the shipped ones do not meet.
+    """
+    text = (ROOT / "manifests" / file).read_text().replace(HOME, namespace)
+    objects: list[dict[str, Any]] = list(yaml.safe_load_all(text))
+    for value in objects:
+        if value["kind"] != "ServiceAccount":
+            value["metadata"]["name"] += f"-{namespace}"
+        if "roleRef" in value:
+            value["roleRef"]["name"] += f"-{namespace}"
+    return objects
+
+
+@contextmanager
+def shipped_account(cluster: Cluster, namespace: str) -> Iterator[dict[str, Any]]:
+    """The kubeconfig of an account with the base's rights, in a namespace that is there as long as the account is."""
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    objects = [home, *shipped_rights(namespace)]
+    cluster.apply(*objects)
+    asked = ["auth", "can-i", "get", f"configmaps/{CONFIG_MAP}", "-n", namespace]
+    user = f"--as=system:serviceaccount:{namespace}:floorkeeper"
+    try:
+        # The API server's authorizer follows roles by a watch of its own.
+        until("the ledger's role is known", lambda: cluster(*asked, user, check=False).returncode == 0, 10)
+        yield account_kubeconfig(cluster, namespace)
+    finally:
+        cluster("delete", "-f", "-", "--ignore-not-found", "--wait=false", input=yaml.safe_dump_all(objects[::-1]))
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from tests.cases import FIXTURES
 from tests.cluster.api import Api
 from tests.cluster.balancer import Balancer
 from tests.cluster.controlplane import Cluster, until
-from tests.cluster.server import ROOT, free_endpoint
+from tests.cluster.server import ROOT, account_kubeconfig, free_endpoint, shipped_rights
 from tests.handshake import trusting
 from webhook.server.keeper import KeeperTiming
 from webhook.server.keyring import read_bundle
@@ -44,7 +44,6 @@ NAMESPACE = "certificates"
 
 SECRET = "floorkeeper-tls"
 SERVICE = f"floorkeeper.{NAMESPACE}.svc"
-RIGHTS = ROOT / "manifests" / "overlays" / "self-signed" / "rbac.yaml"
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 _TIMING = KeeperTiming(
@@ -54,15 +53,10 @@ _TIMING = KeeperTiming(
 
 def rights() -> list[Object]:
     """The shipped ones, for our namespace and configurations."""
-    text = RIGHTS.read_text().replace("floorkeeper-system", NAMESPACE)
-    objects: list[Object] = list(yaml.safe_load_all(text))
-    for value in objects:
-        value["metadata"]["name"] += f"-{NAMESPACE}"
-        if "roleRef" in value:
-            value["roleRef"]["name"] += f"-{NAMESPACE}"
-        for rule in value.get("rules", ()):
-            if rule["apiGroups"] == ["admissionregistration.k8s.io"]:
-                rule["resourceNames"] = [NAMESPACE]
+    objects = shipped_rights(NAMESPACE, "overlays/self-signed/rbac.yaml")
+    for rule in (rule for value in objects for rule in value.get("rules", ())):
+        if rule["apiGroups"] == ["admissionregistration.k8s.io"]:
+            rule["resourceNames"] = [NAMESPACE]
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": own("floorkeeper")}
     return [account, *objects]
 
@@ -224,10 +218,7 @@ def three_replicas(cluster: Cluster, api: Api, directory: Path) -> Iterator[Shar
         *configurations(front[1]),
     ]
     cluster.apply(*objects)
-    config: Object = yaml.safe_load(cluster.kubeconfig.read_text())
-    token = cluster("create", "token", "floorkeeper", "-n", NAMESPACE).stdout.strip()
-    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
-    (directory / "kubeconfig").write_text(yaml.safe_dump(config))
+    (directory / "kubeconfig").write_text(yaml.safe_dump(account_kubeconfig(cluster, NAMESPACE)))
     replicas = [Replica(directory, back, directory / f"log-{number}") for number, back in enumerate(backs)]
     try:
         for replica in replicas:

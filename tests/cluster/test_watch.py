@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.cluster.controlplane import Cluster
+from tests.cluster.server import shipped_account
 from tests.cluster.team import GPU, Team
 from tests.cluster.volcano import CRD, install_volcano
 from webhook.kube.facts import PROJECTIONS, Fact
@@ -88,7 +89,16 @@ def quota(team: Team, key: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {key: "10"}}}
 
 
-def test_events_keep_the_facts_equal_to_a_list(team: Team) -> None:
+@pytest.fixture(scope="module")
+def shipped(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of an account with the shipped rights, and no others."""
+    with shipped_account(cluster, "watch") as kubeconfig:
+        path = tmp_path_factory.mktemp("watch") / "kubeconfig"
+        path.write_text(yaml.safe_dump(kubeconfig))
+        yield path
+
+
+def test_events_keep_the_facts_equal_to_a_list(team: Team, shipped: Path) -> None:
     def write(*objects: dict[str, Any]) -> Callable[[], Any]:
         return lambda: team.cluster.apply(*objects)
 
@@ -109,7 +119,7 @@ def test_events_keep_the_facts_equal_to_a_list(team: Team) -> None:
     }
 
     async def test() -> None:
-        async with following(team.cluster.kubeconfig) as source:
+        async with following(shipped) as source:
             await until("all known", lambda: all(state.known for state in source.states().values()))
             for step, act in steps.items():
                 await asyncio.to_thread(act)
@@ -122,10 +132,10 @@ def test_events_keep_the_facts_equal_to_a_list(team: Team) -> None:
     run(test())
 
 
-def test_a_list_finds_what_events_brought(team: Team) -> None:
+def test_a_list_finds_what_events_brought(team: Team, shipped: Path) -> None:
     async def test() -> None:
         await asyncio.to_thread(team.cluster.apply, team.deployment("model-a", 1, "model-a-lq"), quota(team, "pods"))
-        async with following(team.cluster.kubeconfig) as source:
+        async with following(shipped) as source:
             await until("all known", lambda: all(state.known for state in source.states().values()))
             end = time.monotonic() + 30
             while (there := await asyncio.to_thread(listed, team)) != (here := watched(source, team)):
@@ -134,11 +144,11 @@ def test_a_list_finds_what_events_brought(team: Team) -> None:
     run(test())
 
 
-def test_confirm_reads_what_was_written_a_moment_ago(team: Team) -> None:
+def test_confirm_reads_what_was_written_a_moment_ago(team: Team, shipped: Path) -> None:
     """It is never later than the write that it follows, however far behind the watch is."""
 
     async def test() -> None:
-        async with following(team.cluster.kubeconfig) as source:
+        async with following(shipped) as source:
             await until("all known", lambda: all(state.known for state in source.states().values()))
             for number in range(5):
                 await asyncio.to_thread(team.cluster.apply, team.local_queue(f"lq-{number}"))
@@ -238,7 +248,7 @@ def on_a_node(team: Team, name: str) -> dict[str, Any]:
     return value
 
 
-def test_pods_come_and_go_by_their_label_and_their_phase(team: Team) -> None:
+def test_pods_come_and_go_by_their_label_and_their_phase(team: Team, shipped: Path) -> None:
     """A watch by selectors calls what it no longer selects deleted."""
     value = on_a_node(team, team.namespace)
     name, node = value["metadata"]["name"], value["spec"]["nodeName"]
@@ -248,7 +258,7 @@ def test_pods_come_and_go_by_their_label_and_their_phase(team: Team) -> None:
         team.cluster(*words, "-n", "kube-system")
 
     async def test() -> None:
-        async with following(team.cluster.kubeconfig) as source:
+        async with following(shipped) as source:
             await until("all known", lambda: all(state.known for state in source.states().values()))
 
             def seen() -> tuple[bool, list[Fact]]:
@@ -273,7 +283,7 @@ def test_pods_come_and_go_by_their_label_and_their_phase(team: Team) -> None:
         kubectl("delete", "pod", name, "--ignore-not-found", "--wait=false")
 
 
-def test_volcano_comes_and_goes(team: Team) -> None:
+def test_volcano_comes_and_goes(team: Team, shipped: Path) -> None:
     """Without its CustomResourceDefinition there are no queues, which is known; with it they are found."""
     queue = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -284,7 +294,7 @@ def test_volcano_comes_and_goes(team: Team) -> None:
 
     async def test() -> None:
         await asyncio.to_thread(team.cluster, "delete", CRD, "--timeout=30s")
-        async with following(team.cluster.kubeconfig) as source:
+        async with following(shipped) as source:
 
             def seen() -> list[str]:
                 assert source.states()["Queue"].known
