@@ -52,6 +52,16 @@ def panels() -> list[Object]:
     return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
 
 
+_LABEL_VALUES = re.compile(r"label_values\((?P<series>.+), (?P<label>\w+)\)")
+
+
+def choices() -> dict[str, tuple[str, str]]:
+    """What the dashboard lets choose from: the series and the label whose values these are, by variable."""
+    variables = [each for each in dashboard()["templating"]["list"] if each["type"] == "query"]
+    found = {each["name"]: _LABEL_VALUES.fullmatch(each["query"]["query"]) for each in variables}
+    return {name: (match["series"], match["label"]) for name, match in found.items() if match is not None}
+
+
 def queries(panel: Object, **variables: str) -> Iterator[str]:
     """The panel's queries as Grafana would send them: `variables` for those of the dashboard and Grafana's own."""
     for target in panel["targets"]:

@@ -44,6 +44,11 @@ class Prometheus:
         found = [float(value) for series in result for _, value in series["values"]]
         return [value for value in found if not math.isnan(value)]
 
+    def label_values(self, series: str, label: str) -> set[str]:
+        """As Grafana asks for what a variable can be, where it is label_values(series, label)."""
+        since = {"start": f"{self.began:.0f}", "end": f"{time.time():.0f}"}
+        return set(self.ask(f"label/{label}/values", **{"match[]": series}, **since))
+
     def rules(self) -> list[Object]:
         return [rule for group in self.ask("rules")["groups"] for rule in group["rules"]]
 

@@ -15,7 +15,7 @@ from tests.cluster.controlplane import Cluster, until
 from tests.cluster.prometheus import Prometheus, scraping
 from tests.cluster.server import Floorkeeper
 from tests.cluster.team import Team, cluster_queue
-from tests.monitoring import Object, manifest, metrics_of, panels, queries, rule_groups
+from tests.monitoring import Object, choices, manifest, metrics_of, panels, queries, rule_groups
 
 VARIABLES = {"flavor": ".*", "queue": ".*", "__rate_interval": "4s", "__range": "1m"}
 ELSEWHERE = {
@@ -93,6 +93,7 @@ def test_alerts_and_dashboard(team: Team, floorkeeper: Floorkeeper, prometheus: 
 
     deny(team, b)
     fail(team, prometheus)
+    check_choices(prometheus, team, {"flavor": {team.namespace}, "queue": {a, b}})
     check_panels(prometheus)
     check_rules(prometheus)
 
@@ -171,6 +172,19 @@ def fail(team: Team, prometheus: Prometheus) -> None:
 
     with unanswered(team):
         until("failed calls are told", fire, 30)
+
+
+def check_choices(prometheus: Prometheus, team: Team, expected: dict[str, set[str]]) -> None:
+    """The dashboard lets one choose what there is of the team, and panels show what is chosen."""
+    found = {name: prometheus.label_values(*choice) for name, choice in choices().items()}
+    assert found.keys() == expected.keys() == VARIABLES.keys() - {"__rate_interval", "__range"}
+    for name, values in expected.items():
+        assert {each for each in found[name] if each.startswith(team.namespace)} == values
+        for value in values:
+            chosen = [query for panel in panels() for query in queries(panel, **VARIABLES | {name: value})]
+            narrowed = [query for query in chosen if f'"{value}"' in query]
+            assert narrowed, f"no panel asks for ${name}"
+            assert any(prometheus.values(query) for query in narrowed), value
 
 
 def check_panels(prometheus: Prometheus) -> None:
