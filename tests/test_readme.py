@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import replace
 
 import pytest
 
+from scripts.controlplane.pins import read_pin
 from scripts.quickstart.readme import README, ROOT, parts, parts_of, run_quickstart, with_parts
 from webhook.engine.policy import Capacity, Policy
 from webhook.engine.verdict import Severity
+from webhook.kube.names import SYSTEM_NAMESPACES
 from webhook.policy import parse_policy, policy_schema, read_policy
 from webhook.rules import RULES
 
@@ -80,6 +83,27 @@ def test_the_log_and_the_metrics_are_described() -> None:
     source = (ROOT / "webhook" / "server" / "admission.py").read_text()
     outcomes = re.findall(r'"(\w+)"', source.partition("def outcome")[2].partition("def hits")[0])
     assert set(re.findall(r"`(\w+)`", verdicts)) == {*outcomes, "malformed", "unauthenticated", "error"}
+
+
+def test_the_namespaces_that_nobody_is_asked_about_are_named() -> None:
+    (names,) = re.findall(r"The\s+namespaces ([^.]*?)\s+are never asked about", TEXT)
+    assert tuple(sorted(re.split(r",\s+|\s+and\s+", names))) == SYSTEM_NAMESPACES
+
+
+def test_the_versions_that_are_tested_and_installed_are_told() -> None:
+    """In the same words where somebody reads about scripts/kind-up, and where it is asked for help."""
+    script = (ROOT / "scripts" / "kind-up").read_text()
+    installed = [re.findall(rf"(?m)^{name}=(v\S+)$", script) for name in ("kueue", "cert_manager")]
+    tested = [
+        read_pin("kueue", "sigs.k8s.io/kueue"),
+        read_pin("cert-manager", "github.com/cert-manager/cert-manager"),
+    ]
+    (kueue,), (cert_manager,) = installed
+    told = f"installs Kueue {kueue} and cert-manager {cert_manager}; the tests run Kueue {tested[0]} and cert-manager "
+    told += f"{tested[1]}."
+    assert told in " ".join(TEXT.split())
+    done = subprocess.run([ROOT / "scripts" / "kind-up", "--help"], capture_output=True, text=True, check=True)
+    assert told in " ".join(done.stdout.split())
 
 
 def test_pages_hold_no_accidental_markdown() -> None:

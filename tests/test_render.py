@@ -231,3 +231,60 @@ def test_placeholders_are_told() -> None:
     ]
     what = "stands for yours; give name and tag, or digest, in images: of the kustomization"
     assert placeholders(objects) == [f"image {image} {what}" for image in images]
+
+
+DEFAULT = {"matchLabels": {"floorkeeper.io/managed": "true"}}
+OPENSHIFT = {"matchLabels": {"kueue.openshift.io/managed": "true"}}
+CUSTOM = {"matchLabels": {"team": "a"}}
+REQUIREMENTS = [{"key": "env", "operator": "NotIn", "values": ["b", "a"]}, {"key": "gpus", "operator": "Exists"}]
+OF_DEFAULT, OF_OPENSHIFT = (
+    "namespaces with floorkeeper.io/managed=true",
+    "namespaces with kueue.openshift.io/managed=true",
+)
+SILENT = "apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\n"
+
+
+def selecting(selector: object) -> str:
+    return f"{SILENT}managedNamespaces: {json.dumps(selector)}\n"
+
+
+@pytest.mark.parametrize(
+    ("overlay", "policy", "told"),
+    [
+        (OPENSHIFT, SILENT, (OF_DEFAULT, OF_OPENSHIFT)),
+        (OPENSHIFT, selecting(DEFAULT), (OF_DEFAULT, OF_OPENSHIFT)),
+        (OPENSHIFT, selecting(CUSTOM), ("namespaces with team=a", OF_OPENSHIFT)),
+        (OPENSHIFT, selecting({}), ("every namespace", OF_OPENSHIFT)),
+        ({}, SILENT, (OF_DEFAULT, "every namespace")),
+        ({"matchExpressions": REQUIREMENTS}, SILENT, (OF_DEFAULT, "namespaces with env notin (a,b),gpus")),
+        # They agree.
+        (DEFAULT, SILENT, None),
+        (OPENSHIFT, selecting(OPENSHIFT), None),
+        ({"matchExpressions": REQUIREMENTS}, selecting({"matchExpressions": REQUIREMENTS[::-1]}), None),
+        ({}, selecting({}), None),
+        # An admin has chosen another label than the default.
+        (DEFAULT, selecting(CUSTOM), None),
+    ],
+)
+def test_other_namespaces_than_those_of_an_overlay_are_told(
+    tmp_path: Path, overlay: object, policy: str, told: tuple[str, str] | None
+) -> None:
+    configurations = webhook_configurations(parse_policy(selecting(overlay), ""))
+    inside = written(tmp_path / "inside.yaml", [*configurations, config_map(policy)])
+    beside = written(tmp_path / "beside.yaml", [*configurations, config_map(selecting(overlay))])
+    (tmp_path / "policy.yaml").write_text(policy)
+    for words, where in (
+        ([inside], "ConfigMap floorkeeper-policy"),
+        (["--policy", str(tmp_path / "policy.yaml"), beside], str(tmp_path / "policy.yaml")),
+    ):
+        result = rendered(*words)
+        assert result.exit_code == 0
+        # A note is no error: this is what the policy wants.
+        expected = webhook_configurations(parse_policy(policy, ""))
+        assert list(yaml.safe_load_all(result.stdout)) == [*expected, config_map(policy)]
+        note = told and (
+            f"floorkeeper: {where} selects {told[0]}, but the webhook configurations among the manifests selected "
+            f"{told[1]}; what is printed selects as the policy does: if you mean the others, set managedNamespaces "
+            "there\n"
+        )
+        assert result.stderr == (note or "")

@@ -41,6 +41,20 @@ def test_labels_and_requirements_both_count() -> None:
     assert LabelSelector().matches({})
 
 
+def test_in_words_it_is_the_same_whatever_its_order() -> None:
+    labels = (("z", "1"), ("a", "2"))
+    expressions = (
+        Requirement("m", "NotIn", frozenset({"y", "x"})),
+        Requirement("b", "In", frozenset({"v"})),
+        Requirement("k", "Exists"),
+        Requirement("gone", "DoesNotExist"),
+    )
+    words = "!gone,a=2,b in (v),k,m notin (x,y),z=1"
+    assert str(LabelSelector(labels, expressions)) == words
+    assert str(LabelSelector(labels[::-1], expressions[::-1])) == words
+    assert str(LabelSelector()) == ""
+
+
 @given(st.text("ab*", max_size=8), st.text("ab", max_size=10))
 def test_pattern_means_what_a_regular_expression_means(pattern: str, name: str) -> None:
     expression = "".join(".*" if character == "*" else re.escape(character) for character in pattern)

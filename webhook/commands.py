@@ -226,6 +226,7 @@ def render(
     from webhook.render import (
         CaError,
         ManifestError,
+        other_namespaces,
         placeholders,
         policy_in,
         read_ca_bundle,
@@ -242,7 +243,8 @@ def render(
             if policy is None:
                 wanted = parse_policy(text, "ConfigMap floorkeeper-policy, policy.yaml")
             print(render_manifests(objects, wanted, text, ca_bundle), end="")
-            for note in placeholders(objects):
+            where = "ConfigMap floorkeeper-policy" if policy is None else str(policy)
+            for note in (*placeholders(objects), *other_namespaces(objects, wanted, where)):
                 print(f"floorkeeper: {note}", file=sys.stderr)
             return
     except (PolicyError, CaError, ManifestError) as error:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from webhook.engine.policy import Policy
 from webhook.kube.objects import mapping, sequence
-from webhook.scope import OF_POLICY, webhook_configurations
+from webhook.scope import OF_POLICY, guarded, webhook_configurations
 
 Object = Mapping[str, Any]
 
@@ -113,6 +113,29 @@ def placeholders(objects: Sequence[Object]) -> list[str]:
     ]
 
 
+def other_namespaces(objects: Sequence[Object], policy: Policy, where: str) -> list[str]:
+    """What is said if the policy guards other namespaces than the configurations among the manifests did.
+
+    Nothing is said where these had the default: a policy that selects by another label does so on purpose. One that
+    only lacks what an overlay brought, such as the label of OpenShift, guards nothing that anybody has labelled.
+    `where` is where the policy is.
+    """
+    wanted = str(policy.managed_namespaces)
+    configurations = [_found(objects, configuration) for configuration in webhook_configurations(policy)]
+    webhooks = [mapping(webhook) for found in configurations for webhook in sequence(found.get("webhooks"))]
+    there = {str(selector) for webhook in webhooks if (selector := guarded(webhook)) is not None}
+    return [
+        f"{where} selects {_namespaces(wanted)}, but the webhook configurations among the manifests selected "
+        f"{_namespaces(before)}; what is printed selects as the policy does: if you mean the others, set "
+        "managedNamespaces there"
+        for before in sorted(there - {wanted, str(Policy().managed_namespaces)})
+    ]
+
+
+def _namespaces(selector: str) -> str:
+    return f"namespaces with {selector}" if selector else "every namespace"
+
+
 def render_manifests(objects: Sequence[Object], policy: Policy, text: str, ca_bundle: bytes = b"") -> str:
     """The manifests as YAML documents, in their order, with this policy in the ConfigMap and in the configurations.
 
@@ -125,7 +148,7 @@ def render_manifests(objects: Sequence[Object], policy: Policy, text: str, ca_bu
     config_map = _the_one(objects, "v1", "ConfigMap", POLICY_CONFIG_MAP)
     replaced[id(config_map)] = {**config_map, "data": {**config_map["data"], POLICY_KEY: text}}
     for wanted in webhook_configurations(policy):
-        found = _the_one(objects, wanted["apiVersion"], wanted["kind"], wanted["metadata"]["name"])
+        found = _found(objects, wanted)
         there = {mapping(webhook).get("name"): mapping(webhook) for webhook in sequence(found.get("webhooks"))}
         webhooks = [
             {**webhook, **there.get(webhook["name"], {}), **{field: webhook[field] for field in OF_POLICY}}
@@ -133,6 +156,11 @@ def render_manifests(objects: Sequence[Object], policy: Policy, text: str, ca_bu
         ]
         replaced[id(found)] = _with_ca({**found, "webhooks": webhooks}, ca_bundle)
     return _MANIFESTS_HEADER + _documents(replaced.get(id(value), value) for value in objects)
+
+
+def _found(objects: Sequence[Object], wanted: Object) -> Object:
+    """The object of the same kind and name."""
+    return _the_one(objects, wanted["apiVersion"], wanted["kind"], wanted["metadata"]["name"])
 
 
 def _the_one(objects: Sequence[Object], version: str, kind: str, name: str) -> Object:

@@ -32,9 +32,9 @@ from webhook.kube.kinds import (
     WORKLOADS,
     Kind,
 )
-from webhook.kube.names import SYSTEM_NAMESPACES
+from webhook.kube.names import NAME_LABEL, SYSTEM_NAMESPACES
 from webhook.kube.objects import mapping, sequence
-from webhook.kube.selector import LabelSelector, Requirement
+from webhook.kube.selector import LabelSelector, Requirement, label_selector
 
 NAME = "floorkeeper"
 """Of both configurations. Mutating webhooks run in order of this name, and it must sort before Kueue's."""
@@ -117,6 +117,13 @@ def agree(registered: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str,
     return all(_scope(configuration) == of_kind.get(configuration.get("kind")) for configuration in registered)
 
 
+def guarded(webhook: Mapping[str, Any]) -> LabelSelector | None:
+    """The selector that a policy had for this webhook to be made of it; None for one that no policy narrows."""
+    selector = label_selector(mapping(webhook.get("namespaceSelector")))
+    expressions = tuple(each for each in selector.match_expressions if each != _NOT_OF_THE_SYSTEM)
+    return None if selector == LabelSelector() else LabelSelector(selector.match_labels, expressions)
+
+
 def _scope(configuration: Mapping[str, Any]) -> dict[Any, list[Any]]:
     """Of each webhook by its name."""
     webhooks = map(mapping, sequence(configuration.get("webhooks")))
@@ -181,11 +188,13 @@ def _rule(rows: Sequence[Kind], operations: list[str], scope: str = "Namespaced"
     }
 
 
+_NOT_OF_THE_SYSTEM = Requirement(NAME_LABEL, "NotIn", frozenset(SYSTEM_NAMESPACES))
+
+
 def _namespace_selector(managed: LabelSelector) -> dict[str, Any]:
     """The policy's selector without the system's namespaces. For a Namespace, the API server holds it to its labels."""
-    system = Requirement("kubernetes.io/metadata.name", "NotIn", frozenset(SYSTEM_NAMESPACES))
     expressions = []
-    for requirement in (*managed.match_expressions, system):
+    for requirement in (*managed.match_expressions, _NOT_OF_THE_SYSTEM):
         expression: dict[str, Any] = {"key": requirement.key, "operator": requirement.operator}
         if requirement.values:
             expression["values"] = sorted(requirement.values)

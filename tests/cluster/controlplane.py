@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,15 +106,32 @@ def stays(what: str, read: Callable[[], bool], seconds: float = 5) -> None:
 def running_cluster(directory: Path) -> Iterator[Cluster]:
     """A control plane of our own, or the one that KUBECONFIG names if it says that it is there for tests."""
     place = directory / "controlplane"
+    with _up(place, _PARTS, os.environ) as kubeconfig:
+        yield _connected(kubeconfig, place)
+
+
+@contextmanager
+def own_cluster(directory: Path, *words: str) -> Iterator[Cluster]:
+    """One more control plane, whatever KUBECONFIG names, in which a whole installation may come and go.
+
+    `words` are further ones for `scripts/cluster up`.
+    """
+    place = directory / "controlplane"
+    with _up(place, words, {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}) as kubeconfig:
+        yield _connected(kubeconfig, place)
+
+
+@contextmanager
+def _up(place: Path, words: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
+    """The kubeconfig."""
     # It takes the control plane down when its input ends, and that it does however this process ends.
     guard = [sys.executable, "-c", _GUARD, *_SCRIPT, "down", str(place)]
-    with subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True) as down:
-        up = subprocess.run(
-            [*_SCRIPT, "up", str(place), *_PARTS], stdout=subprocess.PIPE, text=True, timeout=3600, check=False
-        )
+    with subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True, env=environment) as down:
+        command = [*_SCRIPT, "up", str(place), *words]
+        up = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=3600, check=False)
         if up.returncode != 0:
             pytest_exit(f"scripts/cluster up failed with exit code {up.returncode}; its output is above")
-        yield _connected(Path(up.stdout.strip()), place)
+        yield Path(up.stdout.strip())
     assert down.returncode == 0
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import subprocess
-import sys
+import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -24,42 +23,28 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.cluster.api import Api, proxied
 from tests.cluster.container import running
-from tests.cluster.controlplane import Cluster, stays, until
-from tests.cluster.server import ROOT, Floorkeeper, free_endpoint, only_container
-from webhook.policy import parse_policy
-from webhook.render import policy_in
-from webhook.scope import webhook_configurations
+from tests.cluster.controlplane import Cluster, own_cluster, stays, until
+from tests.cluster.rendering import OVERLAYS, printed, registrations, rendered
+from tests.cluster.server import ROOT, Floorkeeper, free_endpoint
 from webhook.server.reload import RENDER_AGAIN
 
 Object = dict[str, Any]
-OVERLAYS = ROOT / "manifests" / "overlays"
 HOME = ("-n", "floorkeeper-system")
 SECRET = "floorkeeper-tls"
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    place = tmp_path_factory.mktemp("bare") / "controlplane"
-    # Whatever cluster the other tests were given: here a whole installation comes and goes.
-    environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
-    script = [sys.executable, str(ROOT / "scripts" / "cluster")]
     without = ["--without", "kueue,scheduler,controller-manager,kwok"]
     further = ["--with", "cert-manager", "--crds", "prometheus-operator"]
-    subprocess.run([*script, "up", str(place), *without, *further], env=environment, check=True, stdout=subprocess.PIPE)
-    try:
-        yield Cluster(place / "kubeconfig", str(place / "cluster" / "bin" / "kubectl"))
-    finally:
-        subprocess.run([*script, "down", str(place)], env=environment, check=True)
+    with own_cluster(tmp_path_factory.mktemp("bare"), *without, *further) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
 def api(bare: Cluster) -> Iterator[Api]:
     with proxied(bare) as api:
         yield api
-
-
-def rendered(cluster: Cluster, overlay: str) -> list[Object]:
-    return list(yaml.safe_load_all(cluster("kustomize", str(OVERLAYS / overlay)).stdout))
 
 
 # Nothing drifts
@@ -93,6 +78,9 @@ def shipped(stored: Object) -> Object:
     return found
 
 
+CONFIGURED = "poddisruptionbudget.policy/floorkeeper configured"
+
+
 def assert_no_drift(cluster: Cluster, objects: Sequence[Object]) -> None:
     """Applied in both ways, they are stored as they were written, and are no difference to kubectl."""
     text = yaml.safe_dump_all(objects)
@@ -103,6 +91,10 @@ def assert_no_drift(cluster: Cluster, objects: Sequence[Object]) -> None:
         assert stored == {identity(value): value for value in objects}
         difference = cluster("diff", *flags, "-f", "-", input=text, check=False)
         assert (difference.returncode, difference.stdout, difference.stderr) == (0, "", "")
+        if not flags:
+            # kubectl always sends this one's selector, and then calls it configured.
+            lines = cluster("apply", "-f", "-", input=text).stdout.splitlines()
+            assert [line for line in lines if not line.endswith(" unchanged")] in ([], [CONFIGURED])
 
 
 SEEN: list[Object] = []
@@ -162,10 +154,6 @@ def denied(api: Api) -> bool:
     """Whether Floorkeeper is called about a write, and denies it."""
     answer = api.create(QUOTA, dry_run=True)
     return 'resourcequotas.validate.floorkeeper.io" denied the request' in answer.message
-
-
-def registrations(objects: Sequence[Object]) -> list[Object]:
-    return [value for value in objects if value["kind"].endswith("WebhookConfiguration")]
 
 
 def trusted(api: Api, objects: Sequence[Object]) -> set[x509.Certificate]:
@@ -257,6 +245,48 @@ def renew(cluster: Cluster, certificate: str) -> None:
     cluster("replace", "--subresource=status", "-f", "-", input=json.dumps(found))
 
 
+# On OpenShift, where namespaces have the label before we come
+
+[HOLD] = re.findall(
+    r"<!-- checked: tests/cluster/test_install\.py -->\n```console\n\$ kubectl (.*)\n```",
+    (ROOT / "README.md").read_text(),
+)
+"""What the README says to do before the webhooks are applied."""
+
+
+def of_kueue(name: str) -> Object:
+    labels = {"kueue.openshift.io/managed": "true"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def test_namespaces_of_openshift_are_held_before_the_webhooks_come(bare: Cluster, api: Api, tmp_path: Path) -> None:
+    def asked(namespace: str) -> tuple[int, bool]:
+        """What becomes of a ResourceQuota on GPUs, and whether a warning tells of it."""
+        answer = api.create({**QUOTA, "metadata": {"name": "gpus", "namespace": namespace}}, dry_run=True)
+        return answer.code, "[gpu-resource-quota]" in "".join(answer.warnings)
+
+    bare.apply(of_kueue("first"), of_kueue("second"))
+    bare(*shlex.split(HOLD))
+    bare.apply(of_kueue("late"))
+    with (
+        installed(bare, "openshift") as (objects, address),
+        running(bare, objects, address, tmp_path, {}) as container,
+    ):
+        until("a namespace without the hold is at deny", lambda: asked("late") == (403, False), 15)
+        for namespace in ("first", "second"):
+            assert asked(namespace) == (201, True)
+        # It has our own label, which means nothing here.
+        assert asked("managed") == (201, False)
+
+        # One after the other comes to deny, and one can be held again.
+        bare("annotate", "namespace", "first", "floorkeeper.io/mode-")
+        until("the hold has ended", lambda: asked("first") == (403, False), 10)
+        assert asked("second") == (201, True)
+        bare("annotate", "namespace", "late", "floorkeeper.io/mode=warn")
+        until("it is held", lambda: asked("late") == (201, True), 10)
+        assert container.troubles() == []
+
+
 @pytest.mark.parametrize("overlay", ["openshift", "monitoring"])
 def test_nothing_drifts(bare: Cluster, overlay: str) -> None:
     assert_no_further_drift(bare, rendered(bare, overlay))
@@ -292,46 +322,3 @@ def test_each_pod_has_a_node_of_its_own(cluster: Cluster, floorkeeper: Floorkeep
     # A rolling update has one more at first, which has to be somewhere; in the end they are apart again.
     cluster("rollout", "restart", "deployment/floorkeeper", *HOME)
     assert [len(pods) for pods in pods_by_node(cluster).values()] == [1, 1]
-
-
-# floorkeeper render
-
-
-def printed(cluster: Cluster, *words: str) -> str:
-    """What the command floorkeeper prints, with the cluster's kubectl."""
-    environment = os.environ | {"PATH": str(Path(cluster.kubectl).parent)}
-    command = [sys.executable, "-m", "webhook", *words]
-    found = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
-    notes = [line for line in found.stderr.splitlines() if "stands for yours" not in line]
-    assert (found.returncode, notes) == (0, []), found
-    return found.stdout
-
-
-@pytest.mark.parametrize("overlay", ["cert-manager", "openshift", "self-signed"])
-def test_rendering_changes_nothing(bare: Cluster, overlay: str) -> None:
-    """Policy and scope agree in what is shipped."""
-    text = printed(bare, "render", str(OVERLAYS / overlay))
-    assert list(yaml.safe_load_all(text)) == rendered(bare, overlay)
-
-
-def parsed_json(text: str) -> Iterator[Object]:
-    """Of a text that holds one value after the other."""
-    decoder, at = json.JSONDecoder(), 0
-    while text[at:].strip():
-        value, length = decoder.raw_decode(text[at:].lstrip())
-        at += len(text[at:]) - len(text[at:].lstrip()) + length
-        yield value
-
-
-def test_rendering_an_installation_of_ones_own(bare: Cluster) -> None:
-    folder = ROOT / "examples" / "install"
-    text = printed(bare, "render", str(folder))
-    # As kubectl reads it.
-    found = list(parsed_json(bare("create", "--dry-run=client", "-o", "json", "-f", "-", input=text).stdout))
-    assert found == list(yaml.safe_load_all(text))
-    policy = (folder / "policy.yaml").read_text()
-    assert policy_in(found) == policy
-    expected = webhook_configurations(parse_policy(policy, ""))
-    assert [value for value in found if value in expected] == expected
-    _, container = only_container(found)
-    assert container["image"].startswith("registry.example.com/platform/floorkeeper@sha256:")

@@ -28,6 +28,15 @@ class Requirement:
             case _:
                 return value is None
 
+    def __str__(self) -> str:
+        match self.operator:
+            case "Exists":
+                return self.key
+            case "DoesNotExist":
+                return f"!{self.key}"
+            case _:
+                return f"{self.key} {self.operator.lower()} ({','.join(sorted(self.values))})"
+
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
@@ -40,6 +49,11 @@ class LabelSelector:
         return all(labels.get(key) == value for key, value in self.match_labels) and all(
             requirement.matches(labels) for requirement in self.match_expressions
         )
+
+    def __str__(self) -> str:
+        """As kubectl's -l takes it, and the same text in whatever order it was written; '' for an empty one."""
+        labels = [f"{key}={value}" for key, value in self.match_labels]
+        return ",".join(sorted([*labels, *map(str, self.match_expressions)]))
 
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
