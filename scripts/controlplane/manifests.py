@@ -15,29 +15,58 @@ from .pins import FOLDER, MODULES
 from .progress import ClusterError, Progress
 from .toolchain import find_go
 
-# --crds name -> modules, and which files in them hold CRDs. Kueue depends on all of them but three, and so pins them.
+# --crds name -> modules, and which files in them hold CRDs. Kueue depends on most of them, and so pins them.
 CRDS = {
     "appwrapper": [("github.com/project-codeflare/appwrapper", "config/crd/bases/*.yaml")],
+    "argo-rollouts": [("github.com/argoproj/argo-rollouts", "manifests/crds/rollout-crd.yaml")],
     # Without those of ACME, which no controller here serves.
     "cert-manager": [("github.com/cert-manager/cert-manager", "deploy/crds/cert-manager.io_*.yaml")],
     "jobset": [("sigs.k8s.io/jobset", "config/components/crd/bases/*.yaml")],
     "keda": [("github.com/kedacore/keda/v2", "config/crd/bases/keda.sh_*.yaml")],
+    "knative": [
+        ("knative.dev/serving", "config/core/300-resources/configuration.yaml"),
+        ("knative.dev/serving", "config/core/300-resources/service.yaml"),
+    ],
+    "kserve": [
+        # The full one is as heavy as all others together.
+        ("github.com/kserve/kserve", "config/crd/minimal/serving.kserve.io_inferenceservices.yaml"),
+        ("github.com/kserve/kserve", "config/crd/full/llmisvc/serving.kserve.io_llminferenceservices.yaml"),
+    ],
     "kubeflow": [
         # The training operator's MPIJob is an older version, which Kueue does not know.
         ("github.com/kubeflow/training-operator", "manifests/base/crds/kubeflow.org_[!m]*.yaml"),
         ("github.com/kubeflow/mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"),
     ],
     "lws": [("sigs.k8s.io/lws", "config/crd/bases/*.yaml")],
-    "ray": [("github.com/ray-project/kuberay/ray-operator", "config/crd/bases/*.yaml")],
+    "ray": [
+        # Not that of RayCronJob, which Kueue does not know.
+        ("github.com/ray-project/kuberay/ray-operator", "config/crd/bases/ray.io_rayclusters.yaml"),
+        ("github.com/ray-project/kuberay/ray-operator", "config/crd/bases/ray.io_ray[!c]*.yaml"),
+    ],
     "prometheus-operator": [
         # The other eight weigh two megabytes, cost the API server seconds, and nothing of ours is one of them.
         ("github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd/*prometheusrules.yaml"),
         ("github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd/*servicemonitors.yaml"),
     ],
+    "spark": [
+        ("github.com/kubeflow/spark-operator/v2", "config/crd/bases/sparkoperator.k8s.io_sparkapplications.yaml"),
+    ],
     "trainer": [("github.com/kubeflow/trainer/v2", "manifests/base/crds/*_*.yaml")],
+    "volcano": [
+        ("volcano.sh/volcano", "config/crd/volcano/bases/batch.volcano.sh_jobs.yaml"),
+        ("volcano.sh/volcano", "config/crd/volcano/bases/scheduling.volcano.sh_queues.yaml"),
+    ],
 }
 
-_PINNED_APART = ("cert-manager", "keda", "prometheus-operator")
+_PINNED_APART = ("argo-rollouts", "cert-manager", "keda", "knative", "kserve", "prometheus-operator", "volcano")
+
+# Fields of a Pod whose schemas are two thirds of every CRD that holds pod templates.
+# fmt: off
+_DEEP = frozenset({
+    "affinity", "dnsConfig", "envFrom", "ephemeralContainers", "lifecycle", "livenessProbe", "readinessProbe",
+    "securityContext", "startupProbe", "topologySpreadConstraints", "volumes",
+})
+# fmt: on
 
 _KWOK_STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 
@@ -64,7 +93,7 @@ def read_kueue(kubectl: Path, progress: Progress) -> list[dict[str, Any]]:
 
 
 def read_crds(name: str, progress: Progress) -> list[dict[str, Any]]:
-    """The CRDs of one of the projects in CRDS, at the version that is pinned."""
+    """The CRDs of one of the projects in CRDS, at the version that is pinned, made lean."""
     pins = name if name in _PINNED_APART else "kueue"
 
     def collect() -> str:
@@ -73,7 +102,7 @@ def read_crds(name: str, progress: Progress) -> list[dict[str, Any]]:
             for module, pattern in CRDS[name]
             for file in sorted(_module_folder(pins, module, progress).glob(pattern))
         ]
-        return _to_json("\n---\n".join(texts))
+        return _to_json("\n---\n".join(texts), _lean)
 
     objects: list[dict[str, Any]] = json.loads(_cached(f"crds-{name}.json", collect, progress).read_text())
     return objects
@@ -90,8 +119,35 @@ def kwok_stages(progress: Progress) -> Path:
     return _cached("kwok-stages.yaml", collect, progress)
 
 
-def _to_json(text: str) -> str:
-    return json.dumps([obj for obj in yaml.load_all(text, _Loader) if obj], default=str)
+def _to_json(text: str, lean: Callable[[Any], Any] = lambda obj: obj) -> str:
+    objects = (obj for obj in yaml.load_all(text, _Loader) if obj)
+    return json.dumps([lean(obj) for obj in objects], default=str)
+
+
+def _lean(crd: dict[str, Any]) -> dict[str, Any]:
+    """The CRD without what costs the API server seconds of work and is asked for by nobody here: documentation,
+    versions beside the stored one, and what is below some fields of a Pod, where anything is then let in."""
+    versions = [version for version in crd["spec"]["versions"] if version["storage"]]
+    lean: dict[str, Any] = _pruned(crd | {"spec": crd["spec"] | {"versions": versions}})
+    return lean
+
+
+def _pruned(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_pruned(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    # A property that is called description holds an object.
+    kept = {name: entry for name, entry in value.items() if name != "description" or not isinstance(entry, str)}
+    return {name: _opened(entry) if name in _DEEP else _pruned(entry) for name, entry in kept.items()}
+
+
+def _opened(schema: Any) -> Any:
+    """The schema of an object, or of a list of them, that holds anything."""
+    if not isinstance(schema, dict) or schema.get("type") not in ("array", "object"):
+        return schema
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return anything if schema["type"] == "object" else {"type": "array", "items": anything}
 
 
 def _cached(name: str, make: Callable[[], str], progress: Progress) -> Path:
