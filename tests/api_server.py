@@ -16,6 +16,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 
+from webhook.kube.kinds import BUILT_IN
+from webhook.kube.workload_facts import ADMITTED
+
 Object = dict[str, Any]
 
 _KINDS = {
@@ -37,9 +40,13 @@ _KINDS = {
     "horizontalpodautoscalers": ("autoscaling/v2", "HorizontalPodAutoscaler"),
     "scaledobjects": ("keda.sh/v1alpha1", "ScaledObject"),
     "queues": ("scheduling.volcano.sh/v1beta1", "Queue"),
+    "resourceclaimtemplates": ("resource.k8s.io/v1", "ResourceClaimTemplate"),
+    "resourceclaims": ("resource.k8s.io/v1", "ResourceClaim"),
+    "deviceclasses": ("resource.k8s.io/v1", "DeviceClass"),
+    **{row.resource: (f"{row.group}/{row.versions[0]}", row.kind) for row in ADMITTED},
 }
 RESOURCES = {kind: resource for resource, (_, kind) in _KINDS.items()}
-KUEUE, KEDA, VOLCANO = "kueue.x-k8s.io", "keda.sh", "scheduling.volcano.sh"
+KUEUE, KEDA, VOLCANO, DRA = "kueue.x-k8s.io", "keda.sh", "scheduling.volcano.sh", "resource.k8s.io"
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,8 @@ def status(code: int, reason: str = "", message: str = "") -> Object:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    # One connection for each kind, all at once.
+    request_queue_size = 128
     allow_reuse_address = True
     api: ApiServer
 
@@ -147,7 +156,13 @@ class ApiServer:
 
     bookmark_seconds: float = 0.2
     served: dict[str, tuple[str, ...]] = field(
-        default_factory=lambda: {KUEUE: ("v1beta1", "v1beta2"), KEDA: ("v1alpha1",), VOLCANO: ("v1beta1",)}
+        default_factory=lambda: {
+            KUEUE: ("v1beta1", "v1beta2"),
+            KEDA: ("v1alpha1",),
+            VOLCANO: ("v1beta1",),
+            DRA: ("v1",),
+            **{row.group: row.versions for row in ADMITTED if row.group not in BUILT_IN},
+        }
     )
     """The versions of the groups of CRDs; none: the group is not installed."""
 

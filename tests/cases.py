@@ -1,4 +1,5 @@
-"""Fixtures as cases: tests/fixtures/<rule-id>/{pass,fail,fixed}-<case>.yaml.
+"""Fixtures as cases: tests/fixtures/<rule-id>/{pass,fail,fixed}-<case>.yaml, and for each kind of workload
+tests/fixtures/kinds/<kind>/{pass,fail,fixed}-<rule-id>.yaml.
 
 A fixture is plain manifests: the last document is the object under judgement, those before it are what differs from the
 base cluster. If one of them is the same object, the case is its UPDATE; with `# operation: DELETE` it is deleted.
@@ -23,7 +24,6 @@ from webhook.engine.policy import Policy
 from webhook.engine.rule import Stage
 from webhook.engine.subject import Subject
 from webhook.kube.facts import GROUPS, PROJECTIONS, SEEN_AS
-from webhook.kube.kinds import kind_of
 from webhook.kube.kueue_facts import KueueConfigurationFact
 from webhook.kube.objects import group
 from webhook.kube.snapshot import Snapshot
@@ -65,7 +65,7 @@ class Case:
 
     @property
     def rule(self) -> str:
-        return self.path.parent.name
+        return self.path.stem.partition("-")[2] if self.path.parents[1].name == "kinds" else self.path.parent.name
 
     @property
     def outcome(self) -> str:
@@ -116,10 +116,16 @@ def read_case(path: Path) -> Case:
     return case
 
 
+def fixtures(pattern: str = "*") -> list[Path]:
+    """What matches the pattern in the folders of rules and kinds."""
+    found = sorted((*FIXTURES.glob(f"*/{pattern}"), *FIXTURES.glob(f"kinds/*/{pattern}")))
+    return [path for path in found if path.is_file() and path.name != "crd.yaml" and path.parent.name != "base"]
+
+
 @cache
 def all_cases() -> tuple[Case, ...]:
     """Read once for every test of a session, so none may change them."""
-    return tuple(read_case(path) for path in sorted(FIXTURES.glob("*/*.yaml")) if path.parent.name != "base")
+    return tuple(map(read_case, fixtures()))
 
 
 def snapshot_of(objects: Iterable[Object]) -> Snapshot:
@@ -139,9 +145,10 @@ def snapshot_of(objects: Iterable[Object]) -> Snapshot:
 
 
 def subject_of(value: Object, policy: Policy, old: Object | None = None, removal: bool = False) -> Subject:
-    kind = kind_of(group(value["apiVersion"]), value["kind"])
+    kind = policy.kinds.of(group(value["apiVersion"]), value["kind"])
     assert kind is not None
-    return Subject(kind, value["metadata"].get("namespace", ""), value, policy.accelerators, old, removal=removal)
+    namespace = value["metadata"].get("namespace", "")
+    return Subject(kind, namespace, value, policy.accelerators, old, removal=removal, kinds=policy.kinds)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,20 @@ from typing import Any
 import pytest
 
 from webhook.check.defaults import filled_in
-from webhook.kube.kinds import DEPLOYMENT, LOCAL_QUEUE, NAMESPACE, POD, REPLICA_SET, STATEFUL_SET, Kind
+from webhook.kube.kinds import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    LEADER_WORKER_SET,
+    LOCAL_QUEUE,
+    NAMESPACE,
+    POD,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+    Kind,
+)
 
 Object = dict[str, Any]
 ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
@@ -93,6 +106,31 @@ def test_limits_of_a_pod_template_are_none() -> None:
     assert filled["spec"]["template"]["spec"]["containers"] == [container]
 
 
+def test_labels_of_a_template_where_the_object_has_none() -> None:
+    """Of its kinds, these two alone take them, and a ReplicationController also its selector."""
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": []}}
+    filled = {"metadata": {"labels": {"app": "x"}}, "spec": POD_SPEC}
+    value = {"metadata": {"name": "x"}, "spec": {"template": template}}
+    named = {"name": "x", "labels": {"app": "x"}}
+    assert filled_in(JOB, value) == {"metadata": named, "spec": {"template": filled}}
+    spec = {"replicas": 1, "selector": {"app": "x"}, "template": filled}
+    assert filled_in(REPLICATION_CONTROLLER, value) == {"metadata": named, "spec": spec}
+    assert filled_in(DAEMON_SET, value) == {"metadata": {"name": "x"}, "spec": {"template": filled}}
+    own = {"metadata": {"name": "x", "labels": {"a": "b"}}, "spec": {"selector": {"c": "d"}, "template": template}}
+    spec = {"replicas": 1, "selector": {"c": "d"}, "template": filled}
+    assert filled_in(REPLICATION_CONTROLLER, own) == {"metadata": own["metadata"], "spec": spec}
+
+
+def test_the_template_of_a_cron_job() -> None:
+    value: Object = {"spec": {"jobTemplate": {"spec": {"template": {"spec": {"containers": []}}}}}}
+    assert filled_in(CRON_JOB, value) == {"spec": {"jobTemplate": {"spec": {"template": {"spec": POD_SPEC}}}}}
+
+
+def test_a_custom_resource_has_no_defaults_that_we_know() -> None:
+    value = {"metadata": {"name": "x"}, "spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {}}}}}
+    assert filled_in(LEADER_WORKER_SET, value) == value
+
+
 @pytest.mark.parametrize("labels", [None, {}, {"kubernetes.io/metadata.name": "other"}])
 def test_a_namespace_is_labelled_with_its_name(labels: Any) -> None:
     filled = filled_in(NAMESPACE, {"kind": "Namespace", "metadata": {"name": "team", "labels": labels}})
@@ -100,6 +138,6 @@ def test_a_namespace_is_labelled_with_its_name(labels: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [{}, {"spec": None}, {"spec": 3}, {"spec": [], "metadata": "x"}])
-@pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET, POD])
+@pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET, POD, JOB, CRON_JOB, REPLICATION_CONTROLLER])
 def test_what_is_damaged_stays(kind: Kind, value: Object) -> None:
     assert filled_in(kind, value) == value

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
 import pytest
 
 from webhook.check.pages import UnknownRule, page, rule_list
 from webhook.cli import main
+from webhook.kube.kinds import WORKLOADS
 from webhook.report import rule_pages, rule_table
 from webhook.rules import RULES
 
@@ -27,11 +29,12 @@ def test_explain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     code, out, err = ran(capsys, "explain", "surge-without-quota")
     assert (code, err) == (0, "")
     assert out == page("surge-without-quota", 70) + "\n"
+    kinds = [row.kind for row in WORKLOADS if row.surge or row.doubles]
+    kinds[kinds.index("Service")] = "Service of serving.knative.dev"
     assert out.startswith(
         "surge-without-quota\n"
         "\n"
-        "A GPU Deployment rolls with maxSurge 0 and maxUnavailable of at least\n"
-        "1.\n"
+        "A GPU workload rolls with maxSurge 0 and maxUnavailable of at least 1.\n"
         "\n"
         "Under the default strategy"
     )
@@ -39,8 +42,7 @@ def test_explain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
         "\n"
         "Default: deny, and what can be patched is. The policy changes it:\n"
         "`rules: {surge-without-quota: deny | warn | off}`.\n"
-        "\n"
-        "Judged: Deployment, StatefulSet, ReplicaSet, Pod.\n"
+        "\n" + textwrap.fill(f"Judged: {', '.join(kinds)}.", 70) + "\n"
     )
 
 
@@ -57,7 +59,9 @@ def test_facts_that_are_no_prose() -> None:
     assert page("queue-in-use", 100).endswith(
         "Judged when deleted: LocalQueue, ClusterQueue.\n"
         "\n"
-        "Compared with: Deployment, LocalQueue, Namespace, Pod, StatefulSet."
+        "Compared with: AppWrapper, Deployment, JAXJob, Job, JobSet, LeaderWorkerSet, LocalQueue, MPIJob,\n"
+        "Namespace, PaddleJob, Pod, PyTorchJob, RayCluster, RayJob, RayService, SparkApplication,\n"
+        "StatefulSet, TFJob, TrainJob, XGBoostJob."
     )
 
 
@@ -105,12 +109,7 @@ def test_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "rule": "short-grace-period",
         "mode": "warn",
         "patched": False,
-        "kinds": [
-            {"group": "apps", "kind": "Deployment"},
-            {"group": "apps", "kind": "StatefulSet"},
-            {"group": "apps", "kind": "ReplicaSet"},
-            {"group": "", "kind": "Pod"},
-        ],
+        "kinds": [{"group": row.group, "kind": row.kind} for row in SHORT_GRACE_PERIOD.kinds],
         "comparedWith": [],
         "summary": SHORT_GRACE_PERIOD.summary,
         "page": SHORT_GRACE_PERIOD.page.strip(),

@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 
 from webhook.cli import main
-from webhook.policy import KNOWN_RULES
-from webhook.rules import RULES
 
 ROOT = Path(__file__).parents[1]
-UNBUILT = [rule for rule in KNOWN_RULES if rule not in {each.id for each in RULES}]
 HEAD = "apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\n"
 
 
@@ -113,12 +110,14 @@ class TestPolicyCheck:
     def test_notes(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         path = tmp_path / "p.yaml"
         path.write_text(
-            f"{HEAD}rules: {{{UNBUILT[0]}: deny, hidden-gpu-use: warn}}\n"
+            f"{HEAD}rules: {{hidden-gpu-use: warn}}\n"
+            "queues: [{namespace: a, localQueue: b}, {namespace: a, localQueue: c}]\n"
             "exemptions: [{users: [a], reason: INC-1, until: 2020-01-31}]\n"
         )
         expected = (
             f"{path}: fine\n"
-            f"{path}: rules.{UNBUILT[0]}: has no effect yet, since the rule is not built\n"
+            f"{path}: queues[1]: never applies, since queues[0] comes first and matches all that it matches; "
+            "move it up, or remove it\n"
             f"{path}: exemptions[0]: ended on 2020-01-31 (INC-1); remove it, or set until anew\n"
         )
         assert ran(capsys, "policy", "check", str(path)) == (0, expected, "")

@@ -24,7 +24,9 @@ from tests.test_cluster_source import (
     silent,
     until,
 )
+from webhook.kube.claims import ClaimFact, Devices
 from webhook.kube.facts import LocalQueueFact, NamespaceFact
+from webhook.sources.access import ACCESS
 from webhook.sources.cluster import ClusterSource
 
 BOTH = frozenset({"Namespace", "LocalQueue"})
@@ -40,11 +42,11 @@ def api() -> Iterator[ApiServer]:
 
 
 @asynccontextmanager
-async def deaf(api: ApiServer, directory: Path) -> AsyncIterator[ClusterSource]:
-    """A source whose watches of namespaces and LocalQueues never say anything."""
-    for resource in ("namespaces", "localqueues"):
-        api.faults["watch", resource].extend([silent] * 50)
-    async with following(api.kubeconfig(directory), kinds=sorted(BOTH)) as source:
+async def deaf(api: ApiServer, directory: Path, kinds: frozenset[str] = BOTH) -> AsyncIterator[ClusterSource]:
+    """A source whose watches never say anything; of namespaces and LocalQueues unless `kinds` are given."""
+    for kind in kinds:
+        api.faults["watch", ACCESS[kind].resource].extend([silent] * 50)
+    async with following(api.kubeconfig(directory), kinds=sorted(kinds)) as source:
         await until(lambda: all_known(source) and len([each for each in api.requests if each.verb == "watch"]) >= 2)
         api.requests.clear()
         yield source
@@ -69,6 +71,26 @@ def test_what_the_watch_did_not_bring_is_read(api: ApiServer, tmp_path: Path) ->
             assert await source.confirm(frozenset({"LocalQueue"}), "team")
             assert source.snapshot.local_queues("team") == ["a-lq"]
             assert source.snapshot.local_queue("team", "a-lq") == LocalQueueFact("team", "a-lq", "z-cq")
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", ["ResourceClaimTemplate", "ResourceClaim"])
+def test_claims_are_confirmed(api: ApiServer, tmp_path: Path, kind: str) -> None:
+    """They are often made in the same breath as the workload that needs them."""
+
+    async def test() -> None:
+        async with deaf(api, tmp_path, frozenset({"Namespace", kind})) as source:
+            requests = [{"name": "r", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]
+            claim = {"devices": {"requests": requests}}
+            spec = {"spec": claim} if kind == "ResourceClaimTemplate" else claim
+            metadata = {"name": "one-gpu", "namespace": "team"}
+            api.put({"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec})
+            assert source.snapshot.claim(kind, "team", "one-gpu") is None
+            assert await source.confirm(frozenset({kind}), "team")
+            fact = ClaimFact("team", "one-gpu", ((Devices("gpu.nvidia.com"),),))
+            assert source.snapshot.claim(kind, "team", "one-gpu") == fact
+            assert not await source.confirm(frozenset({kind}), "team")
 
     run(test())
 

@@ -149,6 +149,15 @@ COUNTED: dict[str, tuple[Object, list[Object], Object]] = {
         [limit_range(defaultRequest={"memory": "1Gi"})],
         {"memory": 2 * GI},
     ),
+    # The API server takes limits of huge pages from the containers, and then fills in requests as with other limits.
+    "huge pages of a container beside requests of the pod": (
+        {
+            "resources": {"requests": {"memory": "1Gi"}},
+            "containers": [asking({"cpu": 1}, {"hugepages-2Mi": "4Mi"}), asking()],
+        },
+        [limit_range(defaultRequest={"cpu": 2})],
+        {"cpu": 1, "memory": GI, "hugepages-2Mi": 4 * 2**20},
+    ),
     "a pod asks for no GPU": (
         {"resources": {"requests": {GPU: 8}}, "containers": [asking({GPU: 1})]},
         [],
@@ -212,6 +221,59 @@ COUNTED: dict[str, tuple[Object, list[Object], Object]] = {
 def test_what_is_counted(case: str) -> None:
     spec, objects, expected = COUNTED[case]
     assert counts(spec, *objects) == expected
+
+
+def of_template(spec: Object, *objects: Object) -> Object:
+    """As Kueue counts a Job: from its template, of which the API server has made no Pod yet."""
+    snapshot = snapshot_of([LOCAL_QUEUE, queue("cq", {"f": 1}, GPU), *objects])
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns"}, "spec": spec}
+    found = counted_pod(subject_of(pod, policy_of()).templates[0], "lq", "ns", snapshot, "batch/job")
+    assert found is not None
+    return {resource: amount / NANO for resource, amount in found.requests.items()}
+
+
+TEMPLATES: dict[str, tuple[Object, list[Object], Object]] = {
+    "requests and limits": ({"containers": [asking({"cpu": 1}, {"cpu": 2, GPU: 1})]}, [], {"cpu": 1, GPU: 1}),
+    "a LimitRange goes before a limit": (
+        {"containers": [asking(None, {"cpu": 4})]},
+        [limit_range(defaultRequest={"cpu": 1})],
+        {"cpu": 1},
+    ),
+    "a request goes before a LimitRange": (
+        {"containers": [asking({"cpu": 3}, {"cpu": 4})]},
+        [limit_range(defaultRequest={"cpu": 1})],
+        {"cpu": 3},
+    ),
+    "limits of the pod are no requests": (
+        {"resources": {"limits": {"cpu": 8, "memory": "2Gi"}}, "containers": [asking({"cpu": 1})]},
+        [],
+        {"cpu": 1},
+    ),
+    "requests of the pod": (
+        {"resources": {"requests": {"cpu": 8}}, "containers": [asking({"cpu": 1})]},
+        [],
+        {"cpu": 8},
+    ),
+    "overhead": (
+        {"runtimeClassName": "kata", "containers": [asking({"cpu": 1})]},
+        [KATA],
+        {"cpu": 1.25, "memory": 160 * 2**20},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TEMPLATES)
+def test_what_is_counted_of_a_template(case: str) -> None:
+    spec, objects, expected = TEMPLATES[case]
+    assert of_template(spec, *objects) == expected
+
+
+def test_an_integration_that_is_off_counts_nothing() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns"}, "spec": {}}
+    snapshot = snapshot_of([LOCAL_QUEUE, queue("cq", {"f": 1}), config_map(HEAD)])
+    template = subject_of(pod, policy_of()).templates[0]
+    assert counted_pod(template, "lq", "ns", snapshot, "pod") is not None
+    assert counted_pod(template, "lq", "ns", snapshot, "batch/job") is None
 
 
 def test_a_queue_that_covers_pods_counts_one() -> None:

@@ -96,9 +96,13 @@ def test_https(door: HttpsDoor, case: Case) -> None:
 DELETIONS = {
     "queue-in-use/fail-cluster-queue",
     "queue-in-use/fail-deployment",
+    "queue-in-use/fail-job",
     "queue-in-use/fail-pod",
+    "queue-in-use/fail-ray-job",
     "queue-in-use/fixed-cluster-queue",
     "queue-in-use/fixed-deployment",
+    "queue-in-use/fixed-job",
+    "queue-in-use/fixed-ray-job",
     "queue-in-use/pass-allow-delete",
     "queue-in-use/pass-empty",
     "queue-in-use/pass-other-queue",

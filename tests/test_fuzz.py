@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 from tests.cases import BASE, FIXTURES, all_cases, policy_of, read_documents, snapshot_of
 from tests.door import Door, Object, StillSource, review_of
+from tests.kinds import manifest
 from tests.rfc6902 import applied
+from webhook.kube.kinds import DEPLOYMENT, WORKLOADS
 from webhook.kube.names import QUEUE_LABEL
 
 NAMESPACE = "llm-d-optimized-baseline"
@@ -185,17 +187,21 @@ def well_formed(document: Any, uid: str, path: str) -> Object:
 
 PATCHABLE = re.compile(
     r"/metadata(/labels(/kueue\.x-k8s\.io~1queue-name)?)?"
-    r"|/spec/template/metadata(/labels(/kueue\.x-k8s\.io~1queue-name)?)?"
-    r"|/spec/strategy(/rollingUpdate(/max(Surge|Unavailable))?|/type)?"
-    r"|(/spec/template)?/spec/(containers|initContainers)/\d+/resources(/requests(/[^/]+)?|/limits(/[^/]+)?)?"
+    r"|/spec/(template|jobTemplate|tasks/\d+/template)/metadata(/labels(/kueue\.x-k8s\.io~1queue-name)?)?"
+    r"|/spec/strategy(/rollingUpdate(/max(Surge|Unavailable))?|/canary/max(Surge|Unavailable)|/type)?"
+    r"|/spec/rolloutStrategy(/rollingUpdateConfiguration(/max(Surge|Unavailable))?)?"
+    r"|/spec(/[^/]+)*/(containers|initContainers|sidecars)/\d+/resources(/requests(/[^/]+)?|/limits(/[^/]+)?)?"
+    r"|/spec/(predictor/[a-z]+/resources|(rayCluster[A-Za-z]+/)?autoscalerOptions/resources|trainer/resourcesPerNode)(/requests(/[^/]+)?|/limits(/[^/]+)?)?"
 )
+OWN_LABEL = {(row.group, row.kind) for row in WORKLOADS if row.label == ()} | {("", "Pod")}
+"""Where the label goes onto the object itself."""
 
 
-def check_patch(before: Object, after: Object, patch: list[Object], kind: str) -> None:
-    """The patch sets few fields and no others: never a selector, nor the labels of anything but a Pod."""
+def check_patch(before: Object, after: Object, patch: list[Object], kind: Object) -> None:
+    """The patch sets few fields and no others: never a selector, nor the object's labels where pods have their own."""
     for operation in patch:
         assert PATCHABLE.fullmatch(operation["path"]), operation
-    if kind != "Pod":
+    if (kind["group"], kind["kind"]) not in OWN_LABEL:
         assert before.get("metadata") == after.get("metadata")
     assert _at(before, "spec", "selector") == _at(after, "spec", "selector")
     replaced = tuple(operation["path"] for operation in patch)
@@ -238,7 +244,7 @@ def check(door: Door, document: Object) -> None:
     if "patch" in mutated:
         patch = json.loads(base64.b64decode(mutated["patch"]))
         after = applied(request["object"], patch)
-        check_patch(request["object"], after, patch, request["kind"]["kind"])
+        check_patch(request["object"], after, patch, request["kind"])
         body = json.dumps({**document, "request": {**request, "object": after}}).encode()
         again = well_formed(answer(door, "/mutate", body)[1], request["uid"], "/mutate")
         assert "patch" not in again
@@ -307,7 +313,7 @@ class TestExtremes:
     @pytest.mark.parametrize("name", ["base", "eager"])
     def test_breadth(self, doors: dict[str, Door], name: str, path: str) -> None:
         """Thousands of containers, labels, volumes and expressions, each with something to say of it."""
-        value = json.loads(json.dumps(read_documents(FIXTURES / "missing-queue-name" / "fail-deployment.yaml")[-1]))
+        value = json.loads(json.dumps(manifest(DEPLOYMENT)))
         pod = value["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         bad = {"name": "x" * 100, "resources": {"limits": {"nvidia.com/gpu": "1.5"}}}

@@ -16,6 +16,35 @@ from webhook.sources.kueue_configuration import with_configuration
 Object = dict[str, Any]
 GPU = "nvidia.com/gpu"
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nintegrations: {frameworks: [pod]}\n"
+_POD = frozenset({"pod"})
+_JOB = frozenset({"batch/job"})
+
+# Kueue 0.17: config/components/manager/controller_manager_config.yaml, without what is commented out there.
+SHIPPED = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+health: {healthProbeBindAddress: ":8081"}
+webhook: {port: 9443}
+integrations:
+  frameworks:
+  - "batch/job"
+  - "kubeflow.org/mpijob"
+  - "ray.io/rayjob"
+  - "ray.io/raycluster"
+  - "ray.io/rayservice"
+  - "jobset.x-k8s.io/jobset"
+  - "kubeflow.org/paddlejob"
+  - "kubeflow.org/pytorchjob"
+  - "kubeflow.org/tfjob"
+  - "kubeflow.org/xgboostjob"
+  - "kubeflow.org/jaxjob"
+  - "workload.codeflare.dev/appwrapper"
+  - "trainer.kubeflow.org/trainjob"
+  - "pod"
+  - "deployment"
+  - "statefulset"
+  - "leaderworkerset.x-k8s.io/leaderworkerset"
+"""
 
 
 def config_map(text: Any, namespace: str) -> Object:
@@ -36,8 +65,8 @@ def but(*namespaces: str) -> LabelSelector:
 
 
 def test_kueue_as_it_is_shipped() -> None:
-    assert configuration(HEAD) == KueueConfigurationFact()
-    assert configuration(HEAD.replace("v1beta2", "v1beta1")) == KueueConfigurationFact()
+    assert configuration(SHIPPED) == KueueConfigurationFact()
+    assert configuration(SHIPPED.replace("v1beta2", "v1beta1")) == KueueConfigurationFact()
 
 
 def test_a_whole_configuration() -> None:
@@ -48,9 +77,17 @@ managedJobsNamespaceSelector:
   matchLabels: {{team: serving}}
   matchExpressions:
   - {{key: kubernetes.io/metadata.name, operator: In, values: [llm-d, other]}}
+manageJobsWithoutQueueName: true
 integrations:
-  frameworks: [batch/job]
+  frameworks: [batch/job, deployment]
+  externalFrameworks: [Foo.v1.example.com]
+  podOptions:
+    namespaceSelector: {{matchLabels: {{pods: gated}}}}
+featureGates: {{DynamicResourceAllocation: true, DRAExtendedResources: false, Odd: text}}
 resources:
+  deviceClassMappings:
+  - {{name: nvidia.com/gpu, deviceClassNames: [gpu.nvidia.com, old.nvidia.com]}}
+  - {{name: foo, deviceClassNames: [foo.example.com]}}
   excludeResourcePrefixes: [cpu, 5, networking.]
   quotaCheckStrategy: IgnoreUndeclared
   transformations:
@@ -68,7 +105,15 @@ resources:
             (("team", "serving"),),
             (Requirement("kubernetes.io/metadata.name", "In", frozenset({"llm-d", "other"})),),
         ),
-        gates_pods=False,
+        pod_namespaces=LabelSelector((("pods", "gated"),)),
+        manages_unlabelled=True,
+        frameworks=frozenset({"batch/job", "deployment", "Foo.v1.example.com"}),
+        device_classes={
+            "gpu.nvidia.com": "nvidia.com/gpu",
+            "old.nvidia.com": "nvidia.com/gpu",
+            "foo.example.com": "foo",
+        },
+        features={"DynamicResourceAllocation": True, "DRAExtendedResources": False},
     )
 
 
@@ -89,7 +134,7 @@ resources:
 )
 def test_managed_namespaces(more: str, namespace: str, managed: LabelSelector) -> None:
     found = configuration(f"{HEAD}{more}", namespace)
-    assert found == KueueConfigurationFact(namespace=namespace, managed=managed)
+    assert found == KueueConfigurationFact(namespace=namespace, managed=managed, frameworks=_POD)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +149,53 @@ def test_managed_namespaces(more: str, namespace: str, managed: LabelSelector) -
     ],
 )
 def test_left_out(selector: LabelSelector, left_out: str) -> None:
-    assert KueueConfigurationFact(managed=selector).leaves_out("llm-d", {"team": "serving"}) == left_out
-    without_pods = KueueConfigurationFact(managed=selector, gates_pods=False)
-    assert without_pods.leaves_out("llm-d", {"team": "serving"}) == "integrations.frameworks"
+    fact = KueueConfigurationFact(managed=selector)
+    assert fact.leaves_out("pod", "llm-d", {"team": "serving"}) == left_out
+    # A Job with the label is taken wherever it is.
+    assert fact.leaves_out("batch/job", "llm-d", {"team": "serving"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "framework", "left_out"),
+    [
+        ("[batch/job, pod]", "pod", ""),
+        ("[batch/job, pod]", "batch/job", ""),
+        ("[batch/job, pod]", "jobset.x-k8s.io/jobset", "integrations.frameworks"),
+        # On for the pods of a Deployment that is labelled itself, and for no others.
+        ("[deployment]", "pod", "integrations.frameworks"),
+        ("[]", "batch/job", ""),
+        ("[]", "pod", "integrations.frameworks"),
+        ("null", "batch/job", ""),
+        ("[batch/job]", "", ""),
+    ],
+)
+def test_integrations(frameworks: str, framework: str, left_out: str) -> None:
+    fact = configuration(HEAD.replace("[pod]", frameworks))
+    assert fact is not None
+    assert fact.leaves_out(framework, "llm-d", {}) == left_out
+
+
+def test_pod_options() -> None:
+    text = HEAD.replace("[pod]", "[pod], podOptions: {namespaceSelector: {matchLabels: {team: serving}}}")
+    fact = configuration(text)
+    assert fact is not None
+    assert fact.leaves_out("pod", "llm-d", {"team": "serving"}) == ""
+    assert fact.leaves_out("pod", "llm-d", {"team": "other"}) == "integrations.podOptions.namespaceSelector"
+
+
+@pytest.mark.parametrize(
+    ("more", "namespace", "held"),
+    [
+        ("", "llm-d", False),
+        ("manageJobsWithoutQueueName: true", "llm-d", True),
+        ("manageJobsWithoutQueueName: true", "kube-system", False),
+        ("manageJobsWithoutQueueName: 'true'", "llm-d", False),
+    ],
+)
+def test_whether_what_has_no_label_is_held(more: str, namespace: str, held: bool) -> None:
+    fact = configuration(SHIPPED + more)
+    assert fact is not None
+    assert fact.holds_unlabelled(namespace, {}) is held
 
 
 NOT_ONE = "not one Configuration"
@@ -156,7 +245,7 @@ def test_a_configuration_that_says_nothing(case: str) -> None:
     assert missing.value.reason == f"kueue-system/kueue-manager-config {problem}"
 
 
-_NO_PODS = KueueConfigurationFact(gates_pods=False)
+_NO_PODS = KueueConfigurationFact(frameworks=_JOB)
 DAMAGED: dict[str, KueueConfigurationFact] = {
     "resources: text": _NO_PODS,
     "resources: {transformations: {input: a}, excludeResourcePrefixes: text}": _NO_PODS,
@@ -170,6 +259,13 @@ DAMAGED: dict[str, KueueConfigurationFact] = {
     ),
     "integrations: text": _NO_PODS,
     "integrations: {frameworks: pod}": _NO_PODS,
+    "integrations: {frameworks: [5, pod], externalFrameworks: text, podOptions: [a]}": replace(
+        _NO_PODS, frameworks=_POD
+    ),
+    "manageJobsWithoutQueueName: {}\nfeatureGates: [a]": _NO_PODS,
+    "resources: {deviceClassMappings: [text, {name: [a], deviceClassNames: [b, 5]}, {name: c, deviceClassNames: d}]}": (
+        replace(_NO_PODS, device_classes={"b": ""})
+    ),
     "namespace: [a]": _NO_PODS,
     "managedJobsNamespaceSelector: {matchLabels: [a], matchExpressions: {key: a}}": replace(
         _NO_PODS, managed=LabelSelector()

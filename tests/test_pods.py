@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from webhook.engine.policy import Policy
-from webhook.kube.kinds import controller
+from webhook.kube.kinds import KINDS, controller
+from webhook.kube.names import QUEUE_LABEL
+from webhook.kube.objects import show_path
 from webhook.kube.pods import PodTemplate, pod_template
 from webhook.kube.quantity import NANO
+from webhook.kube.shapes import POD, SPEC, Alone, Shape
 
 GPU = "nvidia.com/gpu"
 
@@ -92,6 +95,74 @@ def test_what_is_asked_for(resources: Any, asked: bool) -> None:
     assert any(use.asked for use in uses) == asked
 
 
+RESOURCES = {"requests": {GPU: "1"}, "limits": {GPU: "2"}}
+
+
+@pytest.mark.parametrize(
+    ("value", "shape", "uses"),
+    [
+        (
+            {"spec": {"initContainers": [{"name": "i", "resources": RESOURCES}], "containers": []}},
+            POD,
+            [("i", "a.spec.initContainers[0].resources.requests[nvidia.com/gpu]")],
+        ),
+        (
+            {"containers": [{"name": "c", "resources": RESOURCES}], "labels": {QUEUE_LABEL: "q"}},
+            SPEC,
+            [("c", "a.containers[0].resources.requests[nvidia.com/gpu]")],
+        ),
+        # KServe: a container beside the others.
+        (
+            {"model": {"resources": RESOURCES}, "containers": [{"name": "c", "resources": RESOURCES}]},
+            Shape((), (), (Alone(("model",)),)),
+            [
+                ("model", "a.model.resources.requests[nvidia.com/gpu]"),
+                ("c", "a.containers[0].resources.requests[nvidia.com/gpu]"),
+            ],
+        ),
+        # TrainJob: no more than resources.
+        (
+            {"resourcesPerNode": RESOURCES},
+            Shape((), (), (Alone((), ("resourcesPerNode",)),)),
+            [("a", "a.resourcesPerNode.requests[nvidia.com/gpu]")],
+        ),
+        # SparkApplication: a name and a quantity.
+        (
+            {"gpu": {"name": GPU, "quantity": 2}},
+            Shape((), (), (Alone(("gpu",), gpu=True),)),
+            [("gpu", "a.gpu.quantity")],
+        ),
+        ({"gpu": {"quantity": 2}}, Shape((), (), (Alone(("gpu",), gpu=True),)), []),
+        ({"gpu": None, "model": "text"}, Shape((), (), (Alone(("gpu",), gpu=True), Alone(("model",)))), []),
+    ],
+)
+def test_shapes(value: dict[str, Any], shape: Shape, uses: list[tuple[str, str]]) -> None:
+    found = pod_template({"a": value}, ("a",), Policy().accelerators, shape=shape)
+    assert found is not None
+    assert [(use.container.name, show_path(use.request_path)) for use in found.accelerators] == uses
+    assert found.asks is bool(uses)
+    assert found.queue == ("q" if "labels" in value else "")
+
+
+def test_a_spark_gpu_is_a_pair() -> None:
+    shape = Shape((), (), (Alone(("gpu",), gpu=True),))
+    found = pod_template({"gpu": {"name": GPU, "quantity": 2}}, (), Policy().accelerators, shape=shape)
+    assert found is not None
+    [use] = found.accelerators
+    assert (use.request, use.limit, use.request_path, use.limit_path) == (2, 2, *[("gpu", "quantity")] * 2)
+    assert found.totals() == {GPU: 2 * NANO}
+
+
+def test_paths_of_a_template() -> None:
+    found = pod_template({"spec": {"template": {"spec": {}}}}, ("spec", "template"), Policy().accelerators)
+    bare = pod_template({"spec": {"predictor": {}}}, ("spec", "predictor"), Policy().accelerators, shape=SPEC)
+    assert found is not None
+    assert bare is not None
+    assert found.label_path == ("spec", "template", "metadata", "labels", QUEUE_LABEL)
+    assert bare.label_path == ("spec", "predictor", "labels", QUEUE_LABEL)
+    assert (found.spec_path, bare.spec_path) == (("spec", "template", "spec"), ("spec", "predictor"))
+
+
 def test_ephemeral_containers_hold_nothing() -> None:
     """kubectl debug must pass: an ephemeral container cannot have resources."""
     pod = template(containers=[container(1)], ephemeralContainers=[{"name": "debug", "resources": None}])
@@ -116,4 +187,4 @@ def test_ephemeral_containers_hold_nothing() -> None:
 )
 def test_controller(reference: Any, parent: bool | None) -> None:
     owner = controller({"metadata": {"ownerReferences": [{"name": "other"}, reference]}})
-    assert (None if owner is None else owner.is_parent) == parent
+    assert (None if owner is None else KINDS.parent(owner) is not None) == parent

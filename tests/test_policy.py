@@ -13,9 +13,21 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.engine.policy import Capacity, Exemption, GpuRequests, Inject, Mode, Policy, QueueMapping
+from webhook.engine.policy import (
+    DEFAULT_DEVICE_CLASSES,
+    DEFAULT_RESOURCES,
+    Capacity,
+    Exemption,
+    GpuRequests,
+    Inject,
+    Mode,
+    Policy,
+    QueueMapping,
+)
 from webhook.kube.accelerators import accelerators
+from webhook.kube.kinds import KINDS
 from webhook.kube.quantity import NANO
+from webhook.kube.row import Place, Surge, Template
 from webhook.kube.selector import LabelSelector, Requirement
 from webhook.policy import KNOWN_RULES, PolicyError, parse_policy, policy_schema
 from webhook.rules import RULES
@@ -31,6 +43,16 @@ accelerators:
   resources: [nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-*, amd.com/gpu, gpu.intel.com/*, habana.ai/gaudi,
     google.com/tpu, aws.amazon.com/neuron*, huawei.com/Ascend*]
   deviceClasses: {gpu.nvidia.com: nvidia.com/gpu}
+  runtimeClasses: [nvidia, nvidia-*, kata-qemu-nvidia-gpu*, habana, ascend]
+kinds:
+- {group: ml.example.com, kind: TrainingRun, templates: ["spec.roles{*}.template"], label: object}
+- group: apps.example.com
+  kind: Server
+  plural: servers
+  versions: [v1]
+  templates: [spec.template, "spec.extra[*].template"]
+  label: templates
+  surge: spec.rollout
 queues:
 - {namespace: llm-d-optimized-baseline, workload: "model-a-*", localQueue: model-a-lq}
 - {namespace: "team-*", selector: {matchLabels: {model: b}}, localQueue: model-b-lq}
@@ -62,7 +84,10 @@ def test_nothing_but_the_head_is_the_default_policy() -> None:
 
 
 def test_the_sketch() -> None:
-    assert parse_policy(SKETCH, "p.yaml") == Policy(
+    parsed = parse_policy(SKETCH, "p.yaml")
+    assert parsed == Policy(
+        # Rows are told apart by what they are; the same words give the same ones.
+        kinds=KINDS.and_others(parsed.kinds.rows[-2:]),
         queues=(
             QueueMapping("llm-d-optimized-baseline", "model-a-lq", "model-a-*"),
             QueueMapping("team-*", "model-b-lq", selector=LabelSelector((("model", "b"),))),
@@ -84,6 +109,23 @@ def test_the_sketch() -> None:
             Exemption("system", users=frozenset({"system:serviceaccount:kube-system:namespace-controller"})),
         ),
     )
+
+
+def test_rows_of_kinds() -> None:
+    run, server = parse_policy(SKETCH, "p.yaml").kinds.rows[-2:]
+    assert (run.group, run.kind, run.resource, run.versions) == (
+        "ml.example.com",
+        "TrainingRun",
+        "trainingruns",
+        ("*",),
+    )
+    assert (run.templates, run.label, run.surge) == ((Template(("spec", "roles", "{*}", "template")),), (), None)
+    assert (server.resource, server.versions, server.label) == ("servers", ("v1",), Place.TEMPLATES)
+    assert server.templates == (Template(("spec", "template")), Template(("spec", "extra", "[*]", "template")))
+    assert server.surge == Surge(("spec", "rollout"))
+    (nested,) = policy("kinds: [{group: a.b, kind: C, templates: [spec.t], label: spec.job}]").kinds.rows[-1:]
+    assert nested.label == ("spec", "job")
+    assert all(row.custom and row.is_workload for row in (run, server, nested))
 
 
 EXPRESSIONS = "{key: a, operator: In, values: [x]}, {key: b/c, operator: DoesNotExist}, {key: d, operator: Exists}"
@@ -113,6 +155,14 @@ EXPRESSIONS = "{key: a, operator: In, values: [x]}, {key: b/c, operator: DoesNot
             "accelerators: {resources: [x.io/*], deviceClasses: {c: x.io/y}}",
             Policy(accelerators=accelerators(("x.io/*",), {"c": "x.io/y"})),
         ),
+        (
+            "accelerators: {runtimeClasses: [gpu-*]}",
+            Policy(accelerators=accelerators(DEFAULT_RESOURCES, DEFAULT_DEVICE_CLASSES, ("gpu-*",))),
+        ),
+        (
+            "accelerators: {runtimeClasses: []}",
+            Policy(accelerators=accelerators(DEFAULT_RESOURCES, DEFAULT_DEVICE_CLASSES, ())),
+        ),
         ("inject: always", Policy(inject=Inject.ALWAYS)),
         ("gpuRequests: fill", Policy(gpu_requests=GpuRequests.FILL)),
         ("rollout: {maxUnavailable: 3}", Policy(max_unavailable=3)),
@@ -135,7 +185,7 @@ EXPRESSIONS = "{key: a, operator: In, values: [x]}, {key: b/c, operator: DoesNot
             Policy(exemptions=(Exemption("on call", groups=frozenset({"ops"}), until=date(2027, 1, 31)),)),
         ),
         # Left blank: nothing is in it.
-        ("accelerators:\nqueues:\nrollout:\ngracePeriod:\ncapacity:\nrules:\nexemptions:", Policy()),
+        ("accelerators:\nqueues:\nrollout:\ngracePeriod:\ncapacity:\nrules:\nexemptions:\nkinds:", Policy()),
         ("capacity: {declared: , ignoreFlavors: , unusable: }", Policy()),
         ("capacity: {unusable: {taints: , labels: }}", Policy()),
         # Aliases, tags that say what is so anyway, a byte order mark further up.
@@ -197,7 +247,7 @@ def test_the_schema_describes_every_key() -> None:
     schema = policy_schema()
     models = {"Policy": schema, **schema["$defs"]}
     keys = [(name, key, value) for name, model in models.items() for key, value in model.get("properties", {}).items()]
-    assert len(keys) == 39
+    assert len(keys) == 48
     assert [(name, key) for name, key, value in keys if not value.get("description")] == []
     assert [name for name, model in models.items() if model["type"] == "object" and model["additionalProperties"]] == []
 

@@ -29,8 +29,12 @@ RESOURCE = (
     "write for example nvidia.com/gpu or nvidia.com/mig-* (a name without a domain, such as cpu, is no accelerator)"
 )
 KEYS = (
-    "apiVersion, kind, managedNamespaces, accelerators, queues, inject, gpuRequests, rollout, gracePeriod, capacity, "
-    "rules, exemptions"
+    "apiVersion, kind, managedNamespaces, accelerators, kinds, queues, inject, gpuRequests, rollout, gracePeriod, "
+    "capacity, rules, exemptions"
+)
+TEMPLATE = (
+    "write for example spec.template, spec.groups[*].template for a list or spec.roles{*}.template for a mapping, and "
+    "no more than one *"
 )
 UNITS = "write a whole number of units, such as 16"
 MODES = "must be deny, warn or off"
@@ -83,6 +87,38 @@ WRONG: list[tuple[str, list[str]]] = [
             "9: managedNamespaces.matchExpressions[4].values[0]: must be a string, is true; put it in quotes",
         ],
     ),
+    (
+        "kinds:\n- {group: apps, kind: Deployment, templates: [spec.template]}\n"
+        "- {group: batch, kind: CronJob, templates: [spec.template]}\n- {group: a.b, kind: X, templates: [a]}\n"
+        "- {group: a.b, kind: X, templates: [b]}",
+        [
+            "4: kinds[0]: apps Deployment is known already; leave it out",
+            "5: kinds[1]: batch CronJob is known already; leave it out",
+            "7: kinds[3]: a.b X is kinds[2] already; leave one of them out",
+        ],
+    ),
+    ("kinds: [{kind: X}]", ["3: kinds[0].group: is missing; add it", "3: kinds[0].templates: is missing; add it"]),
+    ("kinds: [{group: a.b, kind: X, templates: []}]", ["3: kinds[0].templates: must not be an empty list; fill it"]),
+    (
+        "kinds:\n- group: A\n  kind: run\n  plural: Runs\n  versions: [v1x, 1]\n  label: ''\n  surge: spec.\n"
+        "  templates:\n  - spec.a[0].b\n  - spec.a[*].b[*]\n  - spec.\n  - metadata.labels[a/b]\n  - '[*]'\n  more: 1",
+        [
+            f"4: kinds[0].group: must be a DNS-1123 name, is 'A'; {DNS_NAME}",
+            "5: kinds[0].kind: must be the name of a kind, is 'run'; write it as in manifests, such as TrainingRun",
+            "6: kinds[0].plural: must be the plural name of the resource, is 'Runs'; "
+            "write it as kubectl api-resources does",
+            "7: kinds[0].versions[0]: must be an API version, is 'v1x'; write for example v1 or v1beta1, or * for all",
+            "7: kinds[0].versions[1]: must be a string, is 1; put it in quotes",
+            "8: kinds[0].label: must be templates, object or a path of fields, is ''; write one of these",
+            "9: kinds[0].surge: must be a path of fields, is 'spec.'; write for example spec.strategy.rollingUpdate",
+            *(
+                f"{11 + index}: kinds[0].templates[{index}]: must be the path of a pod template, "
+                f"is '{path}'; {TEMPLATE}"
+                for index, path in enumerate(("spec.a[0].b", "spec.a[*].b[*]", "spec.", "metadata.labels[a/b]", "[*]"))
+            ),
+            "16: kinds[0].more: unknown key; known are group, kind, plural, versions, templates, label, surge",
+        ],
+    ),
     # Blank where that would widen what is matched.
     (
         "managedNamespaces:",
@@ -123,6 +159,16 @@ WRONG: list[tuple[str, list[str]]] = [
     (
         "accelerators: {deviceClasses: {x: a.io/*}}",
         ["3: accelerators.deviceClasses.x: must be domain/name, is 'a.io/*'; write for example nvidia.com/gpu"],
+    ),
+    *(
+        (
+            f"accelerators: {{runtimeClasses: [nvidia, '{name}']}}",
+            [
+                f"3: accelerators.runtimeClasses[1]: must be the name of a RuntimeClass or prefix*, is '{name}'; "
+                "write for example nvidia or nvidia-*"
+            ],
+        )
+        for name in ("*", "a*b", "Nvidia", "")
     ),
     ("inject: Always", ["3: inject: must be onRollout or always, is 'Always'; write one of these"]),
     ("gpuRequests: true", ["3: gpuRequests: must be require or fill, is true; write one of these"]),

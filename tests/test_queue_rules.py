@@ -86,7 +86,7 @@ class TestUnknownQueue:
         config = {**KUEUE_CONFIG, "data": {"controller_manager_config.yaml": text}}
         value = changed(DEPLOYMENT, *LABELS, QUEUE_LABEL, "model-a-lq")
         assert said(self.RULE, value, [config]) == [
-            f'warn: Deployment "model-a": {PLACE}: must be where Kueue gates pods, is model-a-lq, which does nothing '
+            f'warn: Deployment "model-a": {PLACE}: must be where Kueue heeds it, is model-a-lq, which does nothing '
             "here; fix: see managedJobsNamespaceSelector in Kueue's configuration [unknown-queue]"
         ]
 

@@ -12,6 +12,7 @@ from scripts.controlplane.pins import read_pin
 from scripts.quickstart.readme import README, ROOT, parts, parts_of, run_quickstart, with_parts
 from webhook.engine.policy import Capacity, Policy
 from webhook.engine.verdict import Severity
+from webhook.kube.kinds import KINDS
 from webhook.kube.names import SYSTEM_NAMESPACES
 from webhook.policy import parse_policy, policy_schema, read_policy
 from webhook.rules import RULES
@@ -48,14 +49,15 @@ def test_policy_shows_the_defaults() -> None:
     assert shown.queues
     assert shown.rules
     assert shown.exemptions
-    assert replace(shown, queues=(), rules={}, exemptions=(), capacity=Capacity()) == Policy()
+    assert len(shown.kinds.rows) > len(KINDS.rows)
+    assert replace(shown, kinds=KINDS, queues=(), rules={}, exemptions=(), capacity=Capacity()) == Policy()
     assert shown.capacity.grace_seconds == Capacity().grace_seconds
     assert shown.capacity.discount_unqueued is Capacity().discount_unqueued
     assert set(shown.rules) <= {rule.id for rule in RULES}
     assert shown.queues == read_policy(ROOT / "examples" / "policy.yaml").queues, "whoever copies them has examples"
     keys = re.findall(r"^# (Default|Example; empty by default)\. .*\n(?:#.*\n)*(\w+):", match[1], re.MULTILINE)
     assert {key for _, key in keys} == set(policy_schema()["properties"]) - {"apiVersion", "kind"}
-    assert {key for word, key in keys if word != "Default"} == {"queues", "rules", "exemptions", "capacity"}
+    assert {key for word, key in keys if word != "Default"} == {"kinds", "queues", "rules", "exemptions", "capacity"}
 
 
 def test_links_lead_somewhere() -> None:
@@ -109,4 +111,6 @@ def test_the_versions_that_are_tested_and_installed_are_told() -> None:
 def test_pages_hold_no_accidental_markdown() -> None:
     for rule in RULES:
         prose = re.sub(r"`[^`]*`", "", rule.page)
+        # A list begins after an empty line, and its items end where the next begins.
+        prose = re.sub(r"(?<=\n\n)(- .+\n(  .+\n)*)+(?=\n)", "", prose)
         assert not re.search(r"[*<>|]|^#|^ {4}|^[-+] ", prose, re.MULTILINE), rule.id

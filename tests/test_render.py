@@ -97,7 +97,7 @@ def test_files_of_a_folder_are_read(tmp_path: Path) -> None:
 def test_what_an_overlay_changed_of_the_webhooks_stays() -> None:
     mutating, validating = webhook_configurations(Policy())
     mutating["metadata"]["annotations"] = {"cert-manager.io/inject-ca-from": "floorkeeper-system/floorkeeper-tls"}
-    workloads, pods = mutating["webhooks"]
+    workloads, pods, *_ = mutating["webhooks"]
     pods["failurePolicy"], pods["timeoutSeconds"] = "Ignore", 3
     pods["clientConfig"]["service"]["namespace"] = "elsewhere"
     # What follows from the policy does not.

@@ -139,7 +139,7 @@ def test_rule_table() -> None:
         "| rule | default | patched | what holds |",
         "| --- | --- | --- | --- |",
         "| [surge-without-quota](#surge-without-quota) | deny | yes "
-        "| A GPU Deployment rolls with maxSurge 0 and maxUnavailable of at least 1 |",
+        "| A GPU workload rolls with maxSurge 0 and maxUnavailable of at least 1 |",
         "| [short-grace-period](#short-grace-period) | warn |  | A replica has time to drain when it is preempted |",
     ]
 

@@ -14,9 +14,10 @@ from typer.testing import CliRunner, Result
 from webhook.commands import cli
 from webhook.engine.policy import Policy
 from webhook.kube.accelerators import accelerators
-from webhook.kube.kinds import OWNERS, WORKLOADS, Kind
+from webhook.kube.kinds import KINDS
 from webhook.kube.names import SYSTEM_NAMESPACES
 from webhook.kube.selector import LabelSelector, Requirement
+from webhook.policy import parse_policy
 from webhook.render import CaError, read_ca_bundle, render_webhooks
 from webhook.rules import NEEDS
 from webhook.scope import agree, webhook_configurations
@@ -28,9 +29,9 @@ SYSTEM = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": l
 Object = dict[str, Any]
 
 
-def entries(policy: Policy, workloads: tuple[Kind, ...] = WORKLOADS) -> dict[str, Object]:
+def entries(policy: Policy) -> dict[str, Object]:
     """Every webhook by its name."""
-    configurations = webhook_configurations(policy, workloads)
+    configurations = webhook_configurations(policy)
     return {hook["name"]: hook for configuration in configurations for hook in configuration["webhooks"]}
 
 
@@ -48,8 +49,17 @@ def rule(group: str, versions: str, operations: str, resources: str, scope: str 
     }
 
 
-APPS = rule("apps", "v1", "CREATE UPDATE", "deployments statefulsets replicasets")
-PODS = rule("", "v1", "CREATE", "pods")
+def asking_for(entry: str, operations: str = "CREATE UPDATE") -> list[Object]:
+    """The rules of an entry: one for the rows of a group that are served in the same versions."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for row in KINDS.workloads:
+        if row.entry == entry:
+            found.setdefault((row.group, row.versions), []).append(row.resource)
+    return [
+        rule(group, " ".join(versions), operations, " ".join(plurals)) for (group, versions), plurals in found.items()
+    ]
+
+
 QUOTAS = rule("", "v1", "CREATE UPDATE", "resourcequotas")
 LOCAL_QUEUES = rule("kueue.x-k8s.io", "v1beta1 v1beta2", "CREATE", "localqueues")
 NAMESPACES = rule("", "v1", "CREATE UPDATE", "namespaces", "Cluster")
@@ -59,13 +69,24 @@ DELETIONS = rule("kueue.x-k8s.io", "v1beta1 v1beta2", "DELETE", "localqueues clu
 AUTOSCALERS = rule("autoscaling", "v2", "CREATE UPDATE", "horizontalpodautoscalers")
 KEDA = rule("keda.sh", "v1alpha1", "CREATE UPDATE", "scaledobjects")
 JUDGED = ["not-being-deleted", "no-workload-owns-it", "gpu-or-queue"]
+ADMITTED = ["not-being-deleted", "not-by-kueue", "no-workload-owns-it", "gpu-or-queue"]
+"""Of kinds that Kueue writes to."""
+
 CHANGED = ["not-being-deleted", "spec-changes"]
 # name: rules, failurePolicy, seconds, conditions
 TABLE: dict[str, tuple[list[Object], str, int, list[str]]] = {
-    "workloads.mutate.floorkeeper.io": ([APPS], "Fail", 5, JUDGED),
-    "pods.mutate.floorkeeper.io": ([PODS], "Fail", 5, JUDGED),
-    "workloads.validate.floorkeeper.io": ([APPS], "Fail", 5, JUDGED),
-    "pods.validate.floorkeeper.io": ([PODS], "Fail", 5, JUDGED),
+    "workloads.mutate.floorkeeper.io": (asking_for("workloads"), "Fail", 5, JUDGED),
+    "pods.mutate.floorkeeper.io": (asking_for("pods", "CREATE"), "Fail", 5, JUDGED),
+    "jobs.mutate.floorkeeper.io": (asking_for("jobs"), "Fail", 5, ADMITTED),
+    "serving.mutate.floorkeeper.io": (asking_for("serving"), "Fail", 5, ADMITTED),
+    "ray.mutate.floorkeeper.io": (asking_for("ray"), "Fail", 5, ADMITTED),
+    "training.mutate.floorkeeper.io": (asking_for("training"), "Fail", 5, ADMITTED),
+    "workloads.validate.floorkeeper.io": (asking_for("workloads"), "Fail", 5, JUDGED),
+    "pods.validate.floorkeeper.io": (asking_for("pods", "CREATE"), "Fail", 5, JUDGED),
+    "jobs.validate.floorkeeper.io": (asking_for("jobs"), "Fail", 5, ADMITTED),
+    "serving.validate.floorkeeper.io": (asking_for("serving"), "Fail", 5, ADMITTED),
+    "ray.validate.floorkeeper.io": (asking_for("ray"), "Fail", 5, ADMITTED),
+    "training.validate.floorkeeper.io": (asking_for("training"), "Fail", 5, ADMITTED),
     "resourcequotas.validate.floorkeeper.io": ([QUOTAS], "Fail", 5, CHANGED),
     "localqueues.validate.floorkeeper.io": ([LOCAL_QUEUES], "Ignore", 2, ["is-default"]),
     "namespaces.validate.floorkeeper.io": ([NAMESPACES], "Ignore", 2, ["not-being-deleted", "becomes-managed"]),
@@ -73,6 +94,7 @@ TABLE: dict[str, tuple[list[Object], str, int, list[str]]] = {
     "queue-deletions.validate.floorkeeper.io": ([DELETIONS], "Ignore", 5, ["not-yet-deleted", "by-no-controller"]),
     "autoscalers.validate.floorkeeper.io": ([AUTOSCALERS, KEDA], "Ignore", 2, CHANGED),
 }
+WIDE = [name for name, (_, _, _, names) in TABLE.items() if "gpu-or-queue" in names]
 EVERYWHERE = "floors.validate.floorkeeper.io"
 """The one entry without a namespaceSelector: it is about objects in no namespace alone."""
 
@@ -111,6 +133,16 @@ def test_every_entry_with_every_defaulted_field() -> None:
     assert list(found) == list(expected)
 
 
+def test_what_kubernetes_itself_runs_is_asked_about() -> None:
+    found = entries(Policy())
+    assert found["workloads.mutate.floorkeeper.io"]["rules"] == [
+        rule("apps", "v1", "CREATE UPDATE", "deployments statefulsets replicasets daemonsets"),
+        rule("", "v1", "CREATE UPDATE", "replicationcontrollers"),
+    ]
+    assert found["pods.mutate.floorkeeper.io"]["rules"] == [rule("", "v1", "CREATE", "pods")]
+    assert rule("batch", "v1", "CREATE UPDATE", "jobs cronjobs") in found["jobs.mutate.floorkeeper.io"]["rules"]
+
+
 def test_both_configurations_sort_before_kueue() -> None:
     found = webhook_configurations(Policy())
     assert [value["kind"] for value in found] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
@@ -138,23 +170,21 @@ def test_entries_share_nothing() -> None:
 
 
 def test_conditions_name_every_owner_and_every_accelerator() -> None:
-    for name in ("workloads.mutate", "workloads.validate", "pods.mutate", "pods.validate"):
-        found = conditions(entries(Policy())[f"{name}.floorkeeper.io"])
-        for group, kind in OWNERS:
-            assert f'"{group}/{kind}"' in found["no-workload-owns-it"]
+    for found in (conditions(entries(Policy())[name]) for name in WIDE):
+        for row in KINDS.workloads:
+            assert f'"{row.group}/{row.kind}"' in found["no-workload-owns-it"]
         for resource in Policy().accelerators.exact:
             assert f'"{resource}"' in found["gpu-or-queue"]
         for prefix in Policy().accelerators.prefixes:
             assert f'resource.startsWith("{prefix}")' in found["gpu-or-queue"]
 
 
-def test_pods_and_templates_differ_only_by_the_path() -> None:
+def test_entries_differ_only_by_where_they_look() -> None:
+    """What a pod is asked for is the same in all."""
     found = entries(Policy())
-    templates = conditions(found["workloads.mutate.floorkeeper.io"])["gpu-or-queue"]
-    pods = conditions(found["pods.mutate.floorkeeper.io"])["gpu-or-queue"]
-    _, lead, template_part = templates.partition("exists(pod,\n")
-    assert lead
-    assert pods.endswith(template_part)
+    asked = {conditions(found[name])["gpu-or-queue"].partition(".exists(pod,\n")[2] for name in TABLE if name in WIDE}
+    assert len(WIDE) == 12
+    assert len(asked) == 1
 
 
 def test_another_policy() -> None:
@@ -196,7 +226,6 @@ def test_another_policy() -> None:
     assert 'resource in ["example.com/npu"] ||' in expression
     assert 'resource.startsWith("example.com/tile-")' in expression
     assert "nvidia.com" not in expression
-    assert "resourceClaims" not in expression
 
 
 def test_a_selector_for_every_namespace() -> None:
@@ -226,21 +255,36 @@ def test_values_of_the_policy_stay_values() -> None:
     assert r'resource in ["a\"] || true || [\"\\"]' in expression
 
 
-def test_a_new_row_needs_no_code() -> None:
-    job = Kind("batch", "Job", "jobs", templates=(("spec", "template"),), label_on_update=False)
-    cron_job = Kind("batch", "CronJob", "cronjobs", templates=(("spec", "jobTemplate", "spec", "template"),))
-    found = entries(Policy(), (*WORKLOADS, job, cron_job))
-    hook = found["workloads.validate.floorkeeper.io"]
+def test_a_row_of_the_policy_needs_no_code() -> None:
+    text = """
+        apiVersion: floorkeeper.io/v1alpha1
+        kind: Policy
+        kinds:
+        - {group: ml.example.com, kind: Run, templates: [spec.template, "spec.roles{*}.template"]}
+        - {group: ml.example.com, kind: Sweep, versions: [v1, v2], templates: ["spec.for[*].run"], label: spec.run}
+    """
+    policy = parse_policy(text, "policy.yaml")
+    found = entries(policy)
+    hook = found["others.mutate.floorkeeper.io"]
     assert hook["rules"] == [
-        APPS,
-        rule("batch", "v1", "CREATE", "jobs"),
-        rule("batch", "v1", "CREATE UPDATE", "cronjobs"),
+        rule("ml.example.com", "*", "CREATE UPDATE", "runs"),
+        rule("ml.example.com", "v1 v2", "CREATE UPDATE", "sweeps"),
     ]
-    templates = (
-        "[it.?spec.?template.orValue(dyn(null)), it.?spec.?jobTemplate.?spec.?template.orValue(dyn(null))].exists(pod,"
+    pods = (
+        "([it.?spec.?template.orValue(dyn(null))] + "
+        "(type(it.?spec.?roles.orValue(dyn([]))) == map ? it.?spec.?roles.orValue(dyn([])).map(key, "
+        "it.?spec.?roles.orValue(dyn([]))[key].?template.orValue(dyn(null))) : []) + "
+        '(type(it.?spec[?"for"].orValue(dyn([]))) == list ? it.?spec[?"for"].orValue(dyn([])).map(entry, '
+        "entry.?run.orValue(dyn(null))) : [])).exists(pod,"
     )
-    assert templates in conditions(hook)["gpu-or-queue"]
-    assert found["pods.validate.floorkeeper.io"] == entries(Policy())["pods.validate.floorkeeper.io"]
+    assert pods in conditions(hook)["gpu-or-queue"]
+    assert "[it, it.?spec.?run.orValue(dyn(null))].exists(labelled," in conditions(hook)["gpu-or-queue"]
+    others = ("others.mutate.floorkeeper.io", "others.validate.floorkeeper.io")
+    assert {name: hook["rules"] for name, hook in found.items() if name not in others} == {
+        name: hook["rules"] for name, hook in entries(Policy()).items()
+    }
+    owners = conditions(found["pods.mutate.floorkeeper.io"])["no-workload-owns-it"]
+    assert '"ml.example.com/Run", "ml.example.com/Sweep"' in owners
 
 
 def test_conditions_of_floors_and_of_deletions() -> None:
@@ -426,8 +470,8 @@ def test_render_with_a_certificate(tmp_path: Path) -> None:
             "holds a certificate that cannot be read; give the file of serve --tls-cert, or of the CA that signed it",
         ),
         (
-            b"#" * (24 * 1024 + 1),
-            "is larger than 24,576 bytes; give only the certificates that Floorkeeper's is signed by",
+            b"#" * (10 * 1024 + 1),
+            "is larger than 10,240 bytes; give only the certificates that Floorkeeper's is signed by",
         ),
     ],
     ids=["empty", "key", "broken", "large"],

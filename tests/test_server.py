@@ -33,7 +33,6 @@ from webhook.engine.policy import Exemption, Policy
 from webhook.engine.rule import Rule
 from webhook.kube.names import QUEUE_LABEL
 from webhook.kube.snapshot import Snapshot
-from webhook.policy import KNOWN_RULES
 from webhook.rules import RULES
 from webhook.server.address import listen_on
 from webhook.server.body import MAX_BODY
@@ -42,11 +41,11 @@ from webhook.server.connection import Connection
 from webhook.server.endpoint import AdmissionEndpoint
 from webhook.server.http import KEEP_ALIVE_SECONDS, server_config
 from webhook.server.log import JsonFormatter
-from webhook.server.reload import RENDER_AGAIN
+from webhook.server.reload import RENDER_AGAIN, UNNAMED
 from webhook.sources.source import KindState
 
 NAMESPACE = "llm-d-optimized-baseline"
-UNLABELLED: Object = read_documents(FIXTURES / "missing-queue-name" / "fail-deployment.yaml")[-1]
+UNLABELLED: Object = read_documents(FIXTURES / "kinds" / "deployment" / "fail-missing-queue-name.yaml")[-1]
 SURGING: Object = read_documents(FIXTURES / "surge-without-quota" / "fail-default.yaml")[-1]
 QUOTA: Object = read_documents(FIXTURES / "gpu-resource-quota" / "fail-requests.yaml")[-1]
 NO_REQUEST: Object = read_documents(FIXTURES / "implicit-gpu-request" / "fail-limit-only.yaml")[-1]
@@ -652,12 +651,23 @@ class TestOverHttps:
 
     def test_policy_notes_are_logged(self, state: Path, tmp_path: Path) -> None:
         path = tmp_path / "policy.yaml"
-        unbuilt = next(rule for rule in KNOWN_RULES if rule not in {each.id for each in RULES})
-        path.write_text(f"apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\nrules: {{{unbuilt}: deny}}\n")
+        ended = "exemptions: [{users: [a], reason: INC-1, until: 2020-01-31}]"
+        path.write_text(f"apiVersion: floorkeeper.io/v1alpha1\nkind: Policy\n{ended}\n")
         with serving("--state", str(state), "--policy", str(path)) as server:
-            note = f"{path}: rules.{unbuilt}: has no effect yet, since the rule is not built"
+            note = f"{path}: exemptions[0]: ended on 2020-01-31 (INC-1); remove it, or set until anew"
             (told,) = until(lambda: server.logged(note))
             assert told["level"] == "warning"
+
+    def test_a_resource_that_the_api_server_does_not_ask_about(self, tmp_path: Path) -> None:
+        shutil.copy(FIXTURES / "base" / "cluster.yaml", tmp_path)
+        (tmp_path / "class.yaml").write_text(
+            "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu.nvidia.com}\n"
+            "spec: {extendedResourceName: example.com/gpu}\n"
+        )
+        with serving("--state", str(tmp_path)) as server, server.client() as client:
+            note = UNNAMED.format("example.com/gpu")
+            until(lambda: client.get("/readyz").json()["policy"]["note"] == note)
+            assert until(lambda: server.logged(note))[0]["level"] == "warning"
 
 
 class QuickConnection(Connection):

@@ -173,7 +173,7 @@ class TestNeverRestart:
         assert update(old, new).patch == ()
 
     def test_pod_is_labelled_at_creation_only(self) -> None:
-        pod = read_documents(FIXTURES / "missing-queue-name" / "fail-pod.yaml")[-1]
+        pod = read_documents(FIXTURES / "kinds" / "pod" / "fail-missing-queue-name.yaml")[-1]
         outcome = update(pod, changed(pod, "metadata", "annotations", {"note": "x"}))
         assert outcome.patch == ()
         assert outcome.lines == (
@@ -256,7 +256,7 @@ class TestWhatAFixMayNotDo:
 
     def test_a_stateful_set_that_kueue_labelled(self) -> None:
         """Kueue's default goes on the object alone, and gates the pods all the same."""
-        stateful = read_documents(FIXTURES / "missing-queue-name" / "fail-stateful-set.yaml")[-1]
+        stateful = read_documents(FIXTURES / "kinds" / "statefulset" / "fail-missing-queue-name.yaml")[-1]
         stored = changed(stateful, "metadata", "labels", {QUEUE_LABEL: "default"})
         default = read_documents(FIXTURES / "default-local-queue" / "pass-empty-namespace.yaml")[-1]
         policy = policy_of({"queues": []})
@@ -365,3 +365,52 @@ class TestPassedOver:
         owners = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}]
         new = changed(UNLABELLED, "metadata", "ownerReferences", owners)
         assert outcome_of(subject_of(new, POLICY), snapshot_of(BASE), POLICY).lines == (LABELLED,)
+
+
+class TestEntriesThatMove:
+    """What a list holds is the same wherever it stands, and an old fault excuses one of today's and not two."""
+
+    def group(self, name: str, container: str = "worker", *, hidden: bool = True) -> Object:
+        env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}] if hidden else []
+        pod = {"containers": [{"name": container, "image": "ray", "env": env}]}
+        return {"groupName": name, "replicas": 1, "template": {"spec": pod}}
+
+    def cluster(self, *groups: Object) -> Object:
+        return {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayCluster",
+            "metadata": {"name": "ray", "namespace": "llm-d-optimized-baseline"},
+            "spec": {"headGroupSpec": {"template": {"spec": {"containers": []}}}, "workerGroupSpecs": list(groups)},
+        }
+
+    def verdicts(self, old: Object, new: Object) -> list[str]:
+        lines = outcome_of(subject_of(new, POLICY, old), snapshot_of(BASE), POLICY).lines
+        return [line.partition(":")[0] for line in lines if line.endswith("[hidden-gpu-use]")]
+
+    def test_an_old_offender_that_moves(self) -> None:
+        old, clean = self.group("old"), self.group("clean", hidden=False)
+        assert self.verdicts(self.cluster(old), self.cluster(clean, old)) == ["warn"]
+        assert self.verdicts(self.cluster(clean, old), self.cluster(old)) == ["warn"]
+
+    def test_an_old_offender_that_is_renamed(self) -> None:
+        assert self.verdicts(self.cluster(self.group("a")), self.cluster(self.group("b"))) == ["warn"]
+        assert self.verdicts(self.cluster(self.group("a", "x")), self.cluster(self.group("a", "y"))) == ["warn"]
+
+    def test_a_new_one_in_an_old_ones_place(self) -> None:
+        old, new = self.group("old"), self.group("new")
+        assert sorted(self.verdicts(self.cluster(old), self.cluster(new, old))) == ["deny", "warn"]
+        assert sorted(self.verdicts(self.cluster(old), self.cluster(old, new))) == ["deny", "warn"]
+
+    def test_names_that_are_there_twice_tell_nothing_apart(self) -> None:
+        old = self.group("twin")
+        assert sorted(self.verdicts(self.cluster(old), self.cluster(old, old))) == ["deny", "warn"]
+
+    def test_an_object_in_an_object(self) -> None:
+        wrapper = read_documents(FIXTURES / "kinds" / "appwrapper" / "fixed-missing-queue-name.yaml")[-1]
+        (service, job) = wrapper["spec"]["components"]
+        pod = ("template", "spec", "template", "spec", "containers", 0, "resources")
+        offender = changed(job, *pod, {"limits": {"nvidia.com/gpu": "2"}})
+        old = changed(wrapper, "spec", "components", [offender])
+        new = changed(wrapper, "spec", "components", [service, offender])
+        lines = outcome_of(subject_of(new, POLICY, old), snapshot_of(BASE), POLICY).lines
+        assert [line.partition(":")[0] for line in lines if "[implicit-gpu-request]" in line] == ["warn"]

@@ -28,9 +28,9 @@ _MANIFESTS_HEADER = "# Made from manifests and a policy: floorkeeper render [--p
 
 _WHOLE = "; give those of a whole installation, such as the folder manifests/overlays/self-signed"
 
-_LONGEST_CA = 24 * 1024
-"""Bytes. kubectl apply keeps a copy of the whole object in an annotation, which may have 256 KiB: five times this in
-base64 and the rest fit."""
+_LONGEST_CA = 10 * 1024
+"""Bytes. kubectl apply keeps a copy of the whole object in an annotation, which may have 256 KiB: thirteen times this
+in base64 and the rest fit."""
 
 
 class CaError(Exception):

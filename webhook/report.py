@@ -14,6 +14,9 @@ from difflib import unified_diff
 from enum import StrEnum
 
 from webhook.engine.rule import Rule
+from webhook.kube.kinds import Kind
+from webhook.kube.objects import show_path
+from webhook.kube.row import Place, Relabel
 
 _CONTEXT = 3  # unchanged lines around a change, as diff -u has them
 _INDENT = "  "
@@ -181,6 +184,28 @@ def fact_table(rules: Sequence[Rule], reads: Sequence[tuple[str, str, str]]) -> 
         used = [f"[{rule.id}](#{rule.id})" for rule in rules if kind in rule.needs]
         rows.append(f"| {kind} | `{name}`: {verbs} | {', '.join(used) or 'only with `capacity.discountUnqueued`'} |")
     return "\n".join(["| kind | in RBAC | for |", "| --- | --- | --- |", *rows])
+
+
+_PLACES = {Place.TEMPLATES: "each pod template with accelerators", Place.NOWHERE: "nowhere: it is told"}
+_LATER = {
+    Relabel.RESTARTS: "with a rollout",
+    Relabel.NEW_PODS: "for new pods",
+    Relabel.NEW_JOBS: "any time",
+    Relabel.NOTHING: "no",
+}
+
+
+def kind_table(rows: Sequence[Kind]) -> str:
+    """The kinds of workloads in Markdown: where each gets its queue label, whether also later, and who admits it."""
+    lines = [
+        "| kind | API group | the label goes to | later | admitted as a whole |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        place = f"`{show_path((*row.label, 'metadata'))}`" if isinstance(row.label, tuple) else _PLACES[row.label]
+        later = "" if row.label is Place.NOWHERE else _LATER[row.relabel]
+        lines.append(f"| {row.kind} | {row.group or 'core'} | {place} | {later} | {'yes' if row.gang else ''} |")
+    return "\n".join(lines)
 
 
 def rule_pages(rules: Sequence[Rule]) -> str:

@@ -14,12 +14,13 @@ from webhook.conditions import (
     ALIVE,
     BY_NO_CONTROLLER,
     IS_DEFAULT,
+    NOT_BY_KUEUE,
     NOT_YET_DELETED,
     SPEC_CHANGES,
-    TOP,
     Condition,
     becomes_managed,
     gpu_or_queue,
+    top,
 )
 from webhook.engine.policy import Policy
 from webhook.kube.kinds import (
@@ -28,8 +29,8 @@ from webhook.kube.kinds import (
     FLOORS,
     LOCAL_QUEUE,
     NAMESPACE,
+    POD,
     RESOURCE_QUOTA,
-    WORKLOADS,
     Kind,
 )
 from webhook.kube.names import NAME_LABEL, SYSTEM_NAMESPACES
@@ -53,25 +54,26 @@ _ADVISORY = {"failurePolicy": "Ignore", "timeoutSeconds": 2}
 """For advice: nobody waits long for it, and nothing stops without it."""
 
 
-def webhook_configurations(policy: Policy, workloads: Sequence[Kind] = WORKLOADS) -> list[dict[str, Any]]:
+def webhook_configurations(policy: Policy) -> list[dict[str, Any]]:
     """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration for a policy.
 
-    `workloads` are rows of the kinds table. Every field that the API server would fill in is spelled out, so that what
+    Every field that the API server would fill in is spelled out, so that what
     it stores is what is here and GitOps tools see no drift. caBundle is absent: it is not known before there is a
     certificate.
     """
     managed = policy.managed_namespaces
-    # Pods are apart from the objects that make them, so that an admin can relax the one without the other.
-    concerns = {
-        "workloads": [row for row in workloads if () not in row.templates],
-        "pods": [row for row in workloads if () in row.templates],
-    }
+    # Kinds are in several entries, so that an admin can relax one without the others.
+    entries: dict[str, list[Kind]] = {}
+    for row in policy.kinds.workloads:
+        entries.setdefault(row.entry, []).append(row)
+    owned = top(policy.kinds)
 
     def judged(door: str) -> list[dict[str, Any]]:
         return [
-            _webhook(concern, door, managed, _rules(rows), [ALIVE, TOP, gpu_or_queue(rows, policy.accelerators)])
-            for concern, rows in concerns.items()
-            if rows
+            _webhook(
+                entry, door, managed, _rules(rows), [*_about(rows), owned, gpu_or_queue(rows, policy.accelerators)]
+            )
+            for entry, rows in entries.items()
         ]
 
     def validated(
@@ -109,6 +111,10 @@ def webhook_configurations(policy: Policy, workloads: Sequence[Kind] = WORKLOADS
         _configuration("Mutating", [{**webhook, "reinvocationPolicy": "Never"} for webhook in judged("mutate")]),
         _configuration("Validating", validating),
     ]
+
+
+def _about(rows: Sequence[Kind]) -> list[Condition]:
+    return [ALIVE, NOT_BY_KUEUE] if any(row.gang for row in rows) else [ALIVE]
 
 
 def agree(registered: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> bool:
@@ -165,15 +171,15 @@ def _rules(rows: Sequence[Kind]) -> list[dict[str, Any]]:
     """
     groups: dict[tuple[str, tuple[str, ...], bool], list[Kind]] = {}
     for row in rows:
-        groups.setdefault((row.group, row.versions, row.label_on_update), []).append(row)
-    # Where a later label changes nothing there is nothing to say at UPDATE, and Kueue ungates a Pod by UPDATE.
+        groups.setdefault((row.group, row.versions, row is POD), []).append(row)
+    # A Pod that exists cannot be mended, and Kueue ungates it by UPDATE.
     return [
         _rule(
             members,
-            [_CREATE, _UPDATE] if label_on_update else [_CREATE],
+            [_CREATE] if is_pod else [_CREATE, _UPDATE],
             scope="Cluster" if members[0].cluster_scoped else "Namespaced",
         )
-        for (_, _, label_on_update), members in groups.items()
+        for (_, _, is_pod), members in groups.items()
     ]
 
 

@@ -19,7 +19,8 @@ from typing import IO
 import yaml
 
 from scripts.quickstart.server import Client
-from webhook.report import fact_table, rule_pages, rule_table
+from webhook.kube.workloads import WORKLOADS
+from webhook.report import fact_table, kind_table, rule_pages, rule_table
 from webhook.rules import RULES
 from webhook.sources.access import ACCESS
 
@@ -113,6 +114,7 @@ def parts(run: Run) -> dict[str, str]:
         "serve-help": f"```console\n$ floorkeeper serve --help\n{_help('serve')}\n```\n",
         "metrics": f"{metrics_table(run.metrics)}\n",
         "alerts": f"{alert_table()}\n",
+        "kinds": f"{kind_table(WORKLOADS)}\n",
         "facts": f"{fact_table(RULES, reads)}\n",
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from tests.cluster.controlplane import Cluster
+from webhook.kube.kinds import WORKLOADS
 
 Object = dict[str, Any]
 _WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
@@ -36,6 +37,8 @@ _PLURALS = {
     "Pod": "pods",
     "Queue": "queues",
     "ReplicaSet": "replicasets",
+    "ResourceClaim": "resourceclaims",
+    "ResourceClaimTemplate": "resourceclaimtemplates",
     "ResourceFlavor": "resourceflavors",
     "ResourceQuota": "resourcequotas",
     "Role": "roles",
@@ -47,6 +50,7 @@ _PLURALS = {
     "StatefulSet": "statefulsets",
     "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
     "WorkloadPriorityClass": "workloadpriorityclasses",
+    **{row.kind: row.resource for row in WORKLOADS},
 }
 
 
@@ -102,6 +106,19 @@ class Api:
 
     def update_status(self, value: Object) -> Answer:
         return self._put(f"{path(value)}/status", value)
+
+    def change(
+        self, value: Object, edit: Callable[[Object], object], dry_run: bool = False, subresource: str = ""
+    ) -> Answer:
+        """What is stored under the name of `value`, or a subresource of it, with an edit."""
+        where = f"{path(value)}/{subresource}" if subresource else path(value)
+        for _ in range(_ATTEMPTS):
+            stored = self.client.get(where).json()
+            edit(stored)
+            answer = self._send("PUT", where, stored, dry_run)
+            if answer.code != 409:
+                break
+        return answer
 
     def delete(self, value: Object, dry_run: bool = False) -> Answer:
         return self._send("DELETE", path(value), None, dry_run, propagationPolicy="Background")

@@ -1,7 +1,7 @@
 """The real control plane: etcd, kube-apiserver, controllers, scheduler, kwok and Kueue, for the whole session.
 
-KEDA, Volcano and the Prometheus operator are there by their CustomResourceDefinitions alone, cert-manager by its
-controllers too, without its webhook.
+KEDA, Volcano, the Prometheus operator and the operators of all kinds of workloads are there by their
+CustomResourceDefinitions alone, cert-manager by its controllers too, without its webhook.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import pytest
 
 from tests.cluster.api import Api, proxied
 from tests.cluster.controlplane import Cluster, running_cluster
+from tests.cluster.definitions import install_definitions
 from tests.cluster.reading import Reading
+from tests.cluster.runtime import install_runtime
 from tests.cluster.server import Floorkeeper, serving
 from tests.cluster.team import Team, made_team
-from tests.cluster.volcano import install_volcano
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,7 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_cluster(tmp_path_factory.mktemp("cluster")) as running, proxied(running) as api:
-        install_volcano(running)
+        install_definitions(running)
+        install_runtime(running)
         yield replace(running, reading=Reading(api.client))
 
 

@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 
 import yaml
 
+from scripts.controlplane.manifests import CRDS
 from tests.cluster.reading import Reading
 
 _ROOT = Path(__file__).parents[2]
 _SCRIPT = [sys.executable, str(_ROOT / "scripts" / "cluster")]
-_PARTS = ["--crds", "keda,prometheus-operator", "--with", "cert-manager"]
+_PARTS = ["--crds", ",".join(CRDS), "--with", "cert-manager"]
 _GUARD = "import subprocess, sys; sys.stdin.read(); sys.exit(subprocess.run(sys.argv[1:]).returncode)"
 _SCRATCH = "floorkeeper-scratch"
 """A ConfigMap of kube-system by which somebody else's cluster says that tests may do as they like in it."""

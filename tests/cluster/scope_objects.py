@@ -14,7 +14,10 @@ RESOURCES = {
     "ReplicaSet": "replicasets",
     "Pod": "pods",
     "ConfigMap": "configmaps",
+    "CronJob": "cronjobs",
+    "DaemonSet": "daemonsets",
     "Job": "jobs",
+    "ReplicationController": "replicationcontrollers",
     "ResourceQuota": "resourcequotas",
     "LocalQueue": "localqueues",
     "HorizontalPodAutoscaler": "horizontalpodautoscalers",
@@ -82,6 +85,33 @@ def workload(
     }
 
 
+def job(spec: Object | None = None, metadata: Object | None = None) -> Object:
+    template = {"spec": {"restartPolicy": "Never", **(spec or pod_spec())}}
+    named = {"name": "x", **(metadata or {})}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": named, "spec": {"template": template}}
+
+
+def cron_job(spec: Object | None = None, labels: Object | None = None) -> Object:
+    made = {"metadata": {"labels": labels or {}}, "spec": job(spec)["spec"]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "x"},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": made},
+    }
+
+
+def daemon_set(spec: Object | None = None) -> Object:
+    value = workload("DaemonSet", spec)
+    del value["spec"]["replicas"]
+    return value
+
+
+def replication_controller(spec: Object | None = None, selector: Object | None = None) -> Object:
+    value = workload("ReplicationController", spec, labels=selector, selector={"app": "x", **(selector or {})})
+    return {**value, "apiVersion": "v1"}
+
+
 def deployment(spec: Object | None = None, **fields: Any) -> Object:
     return workload("Deployment", spec, **fields)
 
@@ -113,6 +143,14 @@ CALLED: dict[str, Object] = {
     "gpu": deployment(WITH_GPU),
     "gpu-statefulset": workload("StatefulSet", WITH_GPU, serviceName="x"),
     "gpu-replicaset": workload("ReplicaSet", WITH_GPU),
+    "gpu-daemonset": daemon_set(WITH_GPU),
+    "gpu-replicationcontroller": replication_controller(WITH_GPU),
+    "label-in-plain-selector": replication_controller(selector=QUEUE),
+    "gpu-job": job(WITH_GPU),
+    "label-on-job": job(metadata={"labels": QUEUE}),
+    "job-of-a-cronjob-without-label": job(WITH_GPU, {"ownerReferences": owned("batch/v1", "CronJob")}),
+    "gpu-cronjob": cron_job(WITH_GPU),
+    "label-on-jobs-of-a-cronjob": cron_job(labels=QUEUE),
     "gpu-pod": pod("x", container(**GPU)),
     "gpu-limits-only-pod": pod("x", container(**amounts(limits={"nvidia.com/gpu": 1}))),
     "gpu-in-init-container": deployment(pod_spec(initContainers=[container("init", **GPU)])),
@@ -122,6 +160,7 @@ CALLED: dict[str, Object] = {
     "amd": deployment(pod_spec(container(**amounts(limits={"amd.com/gpu": 1})))),
     "intel": pod("x", container(**amounts(limits={"gpu.intel.com/i915": 1}))),
     "neuron": deployment(pod_spec(container(**amounts(limits={"aws.amazon.com/neuroncore": 1})))),
+    "claim": deployment(pod_spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}])),
     "label-on-object": deployment(metadata={"labels": QUEUE}),
     "label-on-template": deployment(labels=QUEUE),
     "label-on-pod": pod("x", metadata={"labels": QUEUE}),
@@ -165,7 +204,6 @@ ASKED_BUT_REFUSED: dict[str, Object] = {
 SPARED: dict[str, Object] = {
     "gpu-zero": deployment(pod_spec(container(**amounts(limits={"nvidia.com/gpu": 0})))),
     "gpu-null": deployment(pod_spec(container(**amounts(limits={"nvidia.com/gpu": None})))),
-    "claim": deployment(pod_spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}])),
     "host-shm": deployment(host_path("/dev/shm")),
     "host-device-plugins": deployment(host_path("/var/lib/kubelet/device-plugins")),
     "host-devtools": deployment(host_path("/opt/devtools")),
@@ -174,6 +212,10 @@ SPARED: dict[str, Object] = {
     "gateway-statefulset": workload("StatefulSet", serviceName="x"),
     "gateway-replicaset": workload("ReplicaSet"),
     "gateway-pod": pod("x"),
+    "exporter-daemonset": daemon_set(host_path("/proc")),
+    "cpu-job": job(),
+    "cpu-cronjob": cron_job(),
+    "job-of-a-cronjob-with-label": job(WITH_GPU, {"labels": QUEUE, "ownerReferences": owned("batch/v1", "CronJob")}),
     "configmap": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "labels": QUEUE}},
     "cpu-only": deployment(pod_spec(container(**amounts(requests={"cpu": "1"}, limits={"memory": "1Gi"})))),
     "resources-null": deployment(pod_spec(container(resources=None))),

@@ -76,7 +76,8 @@ BAD: dict[str, tuple[Any, str, str]] = {
         hidden,
         "workloads.validate",
         'Deployment "gateway": spec.template.spec.containers[0].env[0].value: must be none without an accelerator '
-        "request, is all; fix: request an accelerator, or set it to none [hidden-gpu-use]",
+        "request, is NVIDIA_VISIBLE_DEVICES=all; fix: request nvidia.com/gpu in resources.limits, or set it to none "
+        "[hidden-gpu-use]",
     ),
 }
 

@@ -48,6 +48,27 @@ def test_queue_that_was_made_a_moment_ago(team: Team, api: Api, floorkeeper: Flo
         assert labelled(floorkeeper, deployment)
 
 
+def test_claim_template_that_was_made_a_moment_ago(team: Team, api: Api, floorkeeper: Floorkeeper) -> None:
+    """Only the template says that the devices are GPUs; it comes with the workload, in the same breath."""
+    team.manage()
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one-gpu", "namespace": team.namespace},
+        "spec": {"spec": {"devices": {"requests": requests}}},
+    }
+    deployment = team.deployment("model-a")
+    pod = deployment["spec"]["template"]["spec"]
+    pod["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+    pod["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    for _ in range(10):
+        assert api.create(template).code == 201
+        assert labelled(floorkeeper, deployment)
+        api.delete(template)
+        until("the template is gone", lambda: not labelled(floorkeeper, deployment), 10)
+
+
 def test_tug_of_war_changes_nothing_and_is_counted(team: Team, api: Api, floorkeeper: Floorkeeper) -> None:
     """A controller that writes its own strategy back, ten times."""
     team.manage()

@@ -11,6 +11,7 @@ import copy
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,6 @@ from tests.cluster.scope_objects import (
     SPARED_AND_REFUSED,
     WITH_GPU,
     Object,
-    amounts,
     container,
     deployment,
     horizontal_pod_autoscaler,
@@ -44,9 +44,12 @@ from tests.cluster.team import GPU as GPU_NAME
 from tests.cluster.team import cluster_queue, flavor
 from webhook.engine.policy import Policy
 from webhook.kube.accelerators import accelerators
-from webhook.kube.kinds import Kind
+from webhook.kube.kinds import Kind, Kinds
 from webhook.kube.names import QUEUE_LABEL, SYSTEM_NAMESPACES
+from webhook.kube.paths import EVERY_ITEM, EVERY_VALUE
+from webhook.kube.row import Template
 from webhook.kube.selector import LabelSelector, Requirement
+from webhook.kube.shapes import SPEC, Alone
 from webhook.scope import webhook_configurations
 
 pytestmark = pytest.mark.cluster
@@ -503,14 +506,29 @@ def test_another_policy_and_a_further_row(scope: Scope) -> None:
             Requirement("old", "DoesNotExist"),
         ),
     )
-    policy = Policy(selector, accelerators(("example.com/npu", 'odd"\\name*'), {}))
-    row = Kind("floorkeeper.example", "Widget", "widgets", templates=(("spec", "pods", 0), ("spec", "head")),
-               selector=("spec", "selector"))  # fmt: skip
+    row = Kind(
+        "floorkeeper.example",
+        "Widget",
+        "widgets",
+        templates=(
+            Template(("spec", "pods", EVERY_ITEM)),
+            Template(("spec", "roles", EVERY_VALUE)),
+            Template(("spec", "head")),
+            Template(("spec", "if")),
+            Template(
+                ("spec", "run"),
+                replace(SPEC, alone=(Alone(("model",)), Alone((), ("each",)), Alone(("gpu",), gpu=True))),
+            ),
+        ),
+        selector=("spec", "selector"),
+        entry="others",
+    )
+    policy = Policy(selector, accelerators(("example.com/npu", 'odd"\\name*'), {}), Kinds((row,)))
     scope.cluster.apply(WIDGETS)
     scope.cluster("wait", "--for=condition=Established", "crd/widgets.floorkeeper.example", "--timeout=30s")
     labels = {"scope/team": "a", "tier": "gold", "owner": "me"}
     try:
-        scope.register("floorkeeper-scope-widgets", webhook_configurations(policy, [row]))
+        scope.register("floorkeeper-scope-widgets", webhook_configurations(policy))
         scope.make_namespace("scope-widgets", **labels)
 
         def asked(spec: object) -> list[str]:
@@ -520,16 +538,29 @@ def test_another_policy_and_a_further_row(scope: Scope) -> None:
             assert answer.stored, answer.message
             return scope.recorder.calls("scope-widgets")
 
-        npu = {"spec": pod_spec(container(**amounts(limits={"example.com/npu": 1})))}
+        device = {"limits": {"example.com/npu": 1}}
+        npu = {"spec": pod_spec(container(resources=device))}
         called = both("CREATE", "widgets")
         until("widgets are asked about", lambda: asked({"head": npu}) == called, 30)
-        assert asked({"pods": [npu]}) == called
+        for spec in (
+            {"pods": [{}, npu]},
+            {"roles": {"a": {}, "b": npu}},
+            {"if": npu},
+            {"run": npu["spec"]},
+            {"run": {"model": {"resources": device}}},
+            {"run": {"each": device}},
+            {"run": {"gpu": {"name": "example.com/npu", "quantity": 1}}},
+            {"run": {"labels": QUEUE}},
+        ):
+            assert asked(spec) == called, spec
         assert asked({"pods": [{"metadata": {"labels": QUEUE}}]}) == called
         assert asked({"selector": {"matchLabels": QUEUE}}) == called
         assert asked({"pods": [{"spec": WITH_GPU}]}) == []
         for odd in ODD:
-            assert asked({"pods": [odd], "head": odd, "selector": odd}) == []
-            assert asked({"pods": odd}) == asked({"selector": {"matchLabels": odd, "matchExpressions": odd}}) == []
+            run = {"model": odd, "each": odd, "gpu": {"name": odd, "quantity": odd}}
+            inside = {"pods": [odd], "head": odd, "if": odd, "roles": {"a": odd}, "run": run, "selector": odd}
+            labels_of = {"matchLabels": odd, "matchExpressions": odd}
+            assert asked(inside) == asked({"pods": odd, "roles": odd, "run": odd, "selector": labels_of}) == []
         assert asked(None) == asked("text") == asked(5) == []
 
         seen = namespace_steps(scope, "scope-old", labels | {"old": "x"}, {"old": None}, {"frozen": "yes"})

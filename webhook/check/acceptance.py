@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from webhook.kube.facts import GROUPS
-from webhook.kube.kinds import kind_of
+from webhook.kube.kinds import BUILT_IN, kind_of
 from webhook.kube.objects import Path, at, group, mapping, show_path
+from webhook.kube.paths import places
 from webhook.sources.documents import Document
 from webhook.sources.nodes import TEMPLATE
 
@@ -22,12 +23,6 @@ _NO_OBJECTS = {
     ("kustomize.config.k8s.io", "Component"): "is a part of a kustomization; give the folder of a whole one",
     ("floorkeeper.io", "Policy"): "is a policy; give it with --policy",
 }
-
-_TEMPLATES: tuple[Path, ...] = (
-    ("spec", "template"),
-    ("spec", "jobTemplate"),
-    ("spec", "jobTemplate", "spec", "template"),
-)
 
 
 def no_object(document: Document) -> str:
@@ -93,9 +88,13 @@ def _metadata_paths(value: dict[str, Any]) -> Iterator[Path]:
     yield ("metadata",)
     of, kind = group(value["apiVersion"]), value["kind"]
     row = kind_of(of, kind)
-    for path in row.templates if row else _TEMPLATES if of in ("apps", "batch") else ():
-        if path:
-            yield (*path, "metadata")
+    if row is None or row.group not in BUILT_IN:
+        return
+    if isinstance(row.label, tuple) and row.label:
+        yield (*row.label, "metadata")
+    for template in row.templates:
+        for place in places(value, template.path) if template.path else ():
+            yield (*place, *template.shape.metadata)
 
 
 def _type(value: Any) -> str:

@@ -14,6 +14,7 @@ from webhook.check.inputs import read_inputs
 from webhook.check.options import Options
 from webhook.check.result import Fault
 from webhook.check.state import COMMAND_LINE, Key, Unusable, item_of
+from webhook.kube.kinds import Kinds
 from webhook.kube.objects import Object
 
 _SECONDS = 60.0  # that git may take for one command
@@ -27,28 +28,28 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _REGULAR = ("100644", "100755")
 
 
-def old_objects(options: Options) -> tuple[dict[Key, Object], list[Fault]]:
+def old_objects(options: Options, kinds: Kinds) -> tuple[dict[Key, Object], list[Fault]]:
     """The objects as they were, and what of that cannot be read: what it held is then judged as new.
 
     Nothing is written but to a temporary folder. Raises Unusable.
     """
     against, paths = options.diff_against, options.paths
     if Path(against).is_dir():
-        return _objects([against], options.namespace, "")
+        return _objects([against], options.namespace, "", kinds)
     if _STDIN in paths:
         raise _unusable("stdin has no revisions; give a folder to compare it with, or files")
     with tempfile.TemporaryDirectory(prefix="floorkeeper-") as folder:
-        return _objects(list(_checked_out(against, paths, Path(folder))), options.namespace, folder)
+        return _objects(list(_checked_out(against, paths, Path(folder))), options.namespace, folder, kinds)
 
 
-def _objects(paths: list[str], namespace: str, folder: str) -> tuple[dict[Key, Object], list[Fault]]:
+def _objects(paths: list[str], namespace: str, folder: str, kinds: Kinds) -> tuple[dict[Key, Object], list[Fault]]:
     """`folder` is one that nobody knows, so its name is left out of what is said."""
     if not paths:
         return {}, []
     inputs = read_inputs(paths, io.BytesIO())
     found: dict[Key, Object] = {}
     for document in inputs.documents:
-        item = item_of(document, namespace)
+        item = item_of(document, namespace, kinds)
         if item.kind is not None and item.key[3]:
             found[item.key] = item.value
     return found, [_shown(fault, folder) for fault in inputs.faults]

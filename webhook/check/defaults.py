@@ -1,21 +1,26 @@
 """The defaults that kube-apiserver fills in before it asks a webhook: those that a rule reads, and no more. Pure.
 
-Read in k8s.io/kubernetes 1.36, pkg/apis/apps/v1/defaults.go, pkg/apis/core/v1/defaults.go and
-pkg/registry/core/namespace/strategy.go. The custom resources that are judged need none here: the facts of Kueue's kinds
-and of KEDA's read an absent field as its default. What Kueue's definitions would make of an absent nominalQuota, 0, is
-left out, so that whoever forgot it is told.
+Read in k8s.io/kubernetes 1.36, pkg/apis/{apps,batch,core}/v1/defaults.go and pkg/registry/core/namespace/strategy.go.
+The custom resources that are judged need none here: the facts of Kueue's kinds and of KEDA's, and the kinds table, read
+an absent field as its default. What Kueue's definitions would make of an absent nominalQuota, 0, is left out, so that
+whoever forgot it is told.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from webhook.kube.kinds import DEPLOYMENT, NAMESPACE, POD, WORKLOADS, Kind
-from webhook.kube.objects import Object, mapping, metadata, sequence, string
+from webhook.engine.patch import Edit, edited
+from webhook.kube.kinds import BUILT_IN, DEPLOYMENT, JOB, NAMESPACE, POD, REPLICATION_CONTROLLER, Kind
+from webhook.kube.objects import Object, at, mapping, metadata, sequence, string
 
 _QUARTER = "25%"
 _GRACE_SECONDS = 30
 _NAME_LABEL = "kubernetes.io/metadata.name"
+_LABELLED_BY_TEMPLATE = (JOB, REPLICATION_CONTROLLER)
+"""Without labels of its own, the object has its template's."""
+
 _CONTAINERS = ("initContainers", "containers")
 
 
@@ -27,8 +32,11 @@ def filled_in(kind: Kind, value: Object) -> dict[str, Any]:
     filled = dict(value)
     if kind is NAMESPACE:
         filled["metadata"] = _named(metadata(value))
-    elif kind in WORKLOADS and isinstance(value.get("spec"), dict):
-        filled["spec"] = _pod(value["spec"]) if kind is POD else _workload(kind, value["spec"])
+    elif kind is POD:
+        if isinstance(value.get("spec"), dict):
+            filled["spec"] = _pod(value["spec"])
+    elif kind.is_workload and kind.group in BUILT_IN and isinstance(value.get("spec"), dict):
+        filled = dict(edited(value, _workload(kind, value)))
     return filled
 
 
@@ -38,14 +46,21 @@ def _named(metadata: Object) -> dict[str, Any]:
     return {**metadata, "labels": labels}
 
 
-def _workload(kind: Kind, spec: Object) -> dict[str, Any]:
-    filled = _with(spec, replicas=1)
+def _workload(kind: Kind, value: Object) -> Iterator[Edit]:
+    if kind.replicas and at(value, kind.replicas) is None:
+        yield Edit(kind.replicas, 1)
     if kind is DEPLOYMENT:
-        filled["strategy"] = _strategy(spec.get("strategy"))
-    template = spec.get("template")
-    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
-        filled["template"] = {**template, "spec": _with(template["spec"], terminationGracePeriodSeconds=_GRACE_SECONDS)}
-    return filled
+        yield Edit(("spec", "strategy"), _strategy(at(value, ("spec", "strategy"))))
+    for template in kind.templates:
+        labels = at(value, (*template.path, "metadata", "labels"))
+        own = value.get("metadata")
+        if kind in _LABELLED_BY_TEMPLATE and labels and isinstance(own, dict) and not own.get("labels"):
+            yield Edit(("metadata", "labels"), labels)
+        if kind is REPLICATION_CONTROLLER and labels and not at(value, kind.selector):
+            yield Edit(kind.selector, labels)
+        spec = at(value, (*template.path, "spec"))
+        if isinstance(spec, dict) and spec.get("terminationGracePeriodSeconds") is None:
+            yield Edit((*template.path, "spec", "terminationGracePeriodSeconds"), _GRACE_SECONDS)
 
 
 def _strategy(strategy: Any) -> Any:

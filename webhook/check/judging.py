@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import cache
 
 from webhook.check.inputs import Inputs
 from webhook.check.options import Options
@@ -26,14 +27,18 @@ from webhook.engine.rule import Rule, Stage, Survey
 from webhook.engine.subject import Subject
 from webhook.engine.verdict import Finding, Note, Severity, Verdict
 from webhook.kube.facts import PROJECTIONS
-from webhook.kube.kinds import JUDGED, NAMESPACE
+from webhook.kube.kinds import KINDS, NAMESPACE, Kind, Kinds
 from webhook.kube.objects import Object, show_path
 from webhook.kube.snapshot import FactsMissing, Snapshot
 from webhook.rules import RULES
 from webhook.sources.documents import position
 
-_OF_KIND = {row.kind: tuple(rule for rule in RULES if row in rule.kinds and not rule.removal) for row in JUDGED}
-"""The rules that speak of each kind: asking all of them costs as much as their answers."""
+
+@cache
+def _rules_for(kind: Kind) -> tuple[Rule, ...]:
+    """The rules that speak of a kind: asking all of them costs as much as their answers."""
+    return tuple(rule for rule in RULES if rule.judges(kind) and not rule.removal)
+
 
 _NOT_THERE = "its namespace is not in the input; --managed treats it as managed"
 _NOT_MANAGED = "it is not managed"
@@ -43,17 +48,23 @@ _NO_RULE = "no rule judges its kind"
 
 def check(inputs: Inputs, options: Options) -> Result:
     """What all of the input comes to. Raises BadOption for what only the files show to be wrong."""
-    items: list[Item] = []
     faults, notes = list(inputs.faults), list(inputs.notes)
+    try:
+        policy = policy_of(options)
+        kinds, unusable = policy.kinds, None
+    except Unusable as error:
+        kinds, unusable = KINDS, error
+    items: list[Item] = []
     for document in inputs.documents:
-        item = item_of(document, options.namespace)
+        item = item_of(document, options.namespace, kinds)
         items.append(item)
         faults += misspelt(item)
         notes += of_other_versions(item)
     try:
-        policy = policy_of(options)
+        if unusable is not None:
+            raise unusable
         snapshot, unread = snapshot_of(items, options, policy)
-        old, not_compared = _old_objects(options)
+        old, not_compared = _old_objects(options, kinds)
     except Unusable as error:
         faults += error.faults
         return Result(notes=in_order(notes), errors=in_order(faults), objects=len(inputs.documents))
@@ -73,12 +84,12 @@ def check(inputs: Inputs, options: Options) -> Result:
     )
 
 
-def _old_objects(options: Options) -> tuple[Mapping[Key, Object], list[Fault]]:
+def _old_objects(options: Options, kinds: Kinds) -> tuple[Mapping[Key, Object], list[Fault]]:
     if not options.diff_against:
         return {}, []
     from webhook.check.comparison import old_objects
 
-    return old_objects(options)
+    return old_objects(options, kinds)
 
 
 def in_order(faults: Iterable[Fault]) -> tuple[Fault, ...]:
@@ -117,7 +128,7 @@ class _Run:
         for index, subject in mutated:
             self._add(
                 index,
-                judge(_OF_KIND[subject.kind.kind], Stage.VALIDATE, subject, self._snapshot, self._policy, self._today),
+                judge(_rules_for(subject.kind), Stage.VALIDATE, subject, self._snapshot, self._policy, self._today),
             )
         for rule in RULES:
             if rule.survey is not None and self._policy.rules.get(rule.id, rule.mode) is not Mode.OFF:
@@ -130,8 +141,15 @@ class _Run:
             self._skip(item, _STATE_ALONE if known else _NO_RULE, unknown=not known)
             return
         namespace = "" if item.kind is NAMESPACE else item.namespace
-        subject = Subject(item.kind, namespace, item.value, self._policy.accelerators, self._old.get(item.key))
-        verdict = judge(_OF_KIND[item.kind.kind], Stage.MUTATE, subject, self._snapshot, self._policy, self._today)
+        subject = Subject(
+            item.kind,
+            namespace,
+            item.value,
+            self._policy.accelerators,
+            self._old.get(item.key),
+            kinds=self._policy.kinds,
+        )
+        verdict = judge(_rules_for(item.kind), Stage.MUTATE, subject, self._snapshot, self._policy, self._today)
         if verdict.passed_over:
             self._skip(item, self._reason(subject, verdict.passed_over))
             return
@@ -168,7 +186,7 @@ class _Run:
             self.notes += (fault_at(self._items[index].document, (), text) for text in verdict.advice)
 
     def _survey(self, rule: Rule, survey: Survey) -> None:
-        indexes = {id(subject): index for index, subject in self.subjects.items() if subject.kind in rule.kinds}
+        indexes = {id(subject): index for index, subject in self.subjects.items() if rule.judges(subject.kind)}
         subjects = [self.subjects[index] for index in indexes.values()]
         if not subjects:
             return

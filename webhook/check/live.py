@@ -11,7 +11,7 @@ from webhook.check.result import Fault
 from webhook.check.state import COMMAND_LINE, Unusable
 from webhook.kube.facts import PROJECTIONS, Fact
 from webhook.kube.objects import mapping, sequence, string
-from webhook.rules import NEEDS
+from webhook.rules import RULES
 from webhook.sources.access import ACCESS, Access
 from webhook.sources.connection import Connection, StatusError
 from webhook.sources.kubeconfig_path import default_kubeconfig
@@ -21,6 +21,9 @@ from webhook.sources.source import SourceError
 from webhook.sources.timing import Timing
 
 _SILENCE = 20.0  # seconds
+_NEEDS = frozenset({"Namespace"}).union(*(rule.needs for rule in RULES if not rule.removal))
+"""What is compared with; no file says that an object is to be deleted."""
+
 _OF_ONE_KIND = (403, 404)
 """Not allowed, and not served: the other kinds may be."""
 
@@ -40,7 +43,7 @@ def read_live(unqueued_pods: bool) -> tuple[Mapping[str, list[Fact]], Mapping[st
     unknown: dict[str, str] = {}
     try:
         connection.load()
-        for kind in sorted(NEEDS | ({"UnqueuedPod"} if unqueued_pods else frozenset())):
+        for kind in sorted(_NEEDS | ({"UnqueuedPod"} if unqueued_pods else frozenset())):
             try:
                 facts[kind] = _listed(connection, ACCESS[kind], timing.silence)
             except StatusError as error:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from webhook.engine.rule import Rule
+from webhook.kube.kinds import Kind
 from webhook.report import rule_pages, rule_table
 from webhook.rules import RULES
 
@@ -39,10 +40,18 @@ def page(rule_id: str, width: int) -> str:
     )
 
 
+def _names(kinds: Sequence[Kind]) -> Iterator[str]:
+    """Kinds as people call them, with the group where two are called alike or a built-in one is."""
+    seen: set[str] = {"Service"}
+    for kind in kinds:
+        yield f"{kind.kind} of {kind.group}" if kind.kind in seen else kind.kind
+        seen.add(kind.kind)
+
+
 def _facts(rule: Rule) -> Iterator[str]:
     patched = ", and what can be patched is" if rule.fixes else ""
     yield f"Default: {rule.mode}{patched}. The policy changes it: `rules: {{{rule.id}: deny | warn | off}}`."
-    yield f"Judged{' when deleted' if rule.removal else ''}: {', '.join(kind.kind for kind in rule.kinds)}."
+    yield f"Judged{' when deleted' if rule.removal else ''}: {', '.join(_names(rule.kinds))}."
     if rule.needs:
         yield f"Compared with: {', '.join(sorted(rule.needs))}."
 

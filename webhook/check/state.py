@@ -20,7 +20,7 @@ from webhook.check.options import BadOption, Declared, Options
 from webhook.check.result import Fault, Place
 from webhook.engine.policy import Policy
 from webhook.kube.facts import CLUSTER_SCOPED, GROUPS, PROJECTIONS, SEEN_AS, Fact, NamespaceFact
-from webhook.kube.kinds import Kind, kind_of
+from webhook.kube.kinds import KINDS, Kind, Kinds
 from webhook.kube.kueue_facts import KueueConfigurationFact
 from webhook.kube.names import KUEUE_CONFIG_MAP
 from webhook.kube.objects import group, mapping, string
@@ -34,7 +34,15 @@ _DEFAULT_NAMESPACE = "default"
 
 _GIVE_STATE = "none in the input; give --state or --live"
 _GIVE_NODES = "none in the input; give --nodes or --capacity"
-_NAMED = ("LocalQueue", "ClusterQueue", "ResourceFlavor", "RuntimeClass", "WorkloadPriorityClass")
+_NAMED = (
+    "LocalQueue",
+    "ClusterQueue",
+    "ResourceFlavor",
+    "RuntimeClass",
+    "WorkloadPriorityClass",
+    "ResourceClaimTemplate",
+    "ResourceClaim",
+)
 """What other objects refer to by name."""
 
 _TARGETS = ("Deployment", "StatefulSet", "Pod")
@@ -80,11 +88,11 @@ class Item:
         return [seen for seen in SEEN_AS.get(name, (name,)) if GROUPS.get(seen) == of]
 
 
-def item_of(document: Document, namespace: str = "") -> Item:
+def item_of(document: Document, namespace: str = "", kinds: Kinds = KINDS) -> Item:
     """The object of a document; `namespace` is for one that names none, '' being kubectl's."""
     value = document.value
     of, name = group(value["apiVersion"]), value["kind"]
-    kind = kind_of(of, name)
+    kind = kinds.of(of, name)
     given = mapping(value.get("metadata"))
     home = string(given.get("namespace")) or namespace or _DEFAULT_NAMESPACE
     if kind is None and GROUPS.get(name) != of:

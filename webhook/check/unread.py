@@ -46,6 +46,12 @@ _POD = _shape(
     resources=_shape("requests limits claims"),
 )
 _TEMPLATE = _shape("", metadata=_METADATA, spec=_POD)
+_JOB = _shape(
+    "parallelism completions activeDeadlineSeconds podFailurePolicy successPolicy backoffLimit backoffLimitPerIndex "
+    "maxFailedIndexes selector manualSelector ttlSecondsAfterFinished completionMode suspend podReplacementPolicy "
+    "managedBy scheduling",
+    template=_TEMPLATE,
+)
 _QUOTAS = _shape(
     "coveredResources",
     flavors=_shape("name", resources=_shape("name nominalQuota borrowingLimit lendingLimit")),
@@ -62,6 +68,13 @@ _SPECS: Mapping[str, Shape] = {
         template=_TEMPLATE,
     ),
     "ReplicaSet": _shape("replicas selector minReadySeconds", template=_TEMPLATE),
+    "ReplicationController": _shape("replicas selector minReadySeconds", template=_TEMPLATE),
+    "DaemonSet": _shape("selector updateStrategy minReadySeconds revisionHistoryLimit", template=_TEMPLATE),
+    "CronJob": _shape(
+        "schedule timeZone startingDeadlineSeconds concurrencyPolicy suspend successfulJobsHistoryLimit "
+        "failedJobsHistoryLimit",
+        jobTemplate=_shape("", metadata=_METADATA, spec=_JOB),
+    ),
     "Pod": _POD,
     "ResourceQuota": _shape("hard scopes scopeSelector"),
     "LocalQueue": _shape("clusterQueue stopPolicy fairSharing"),

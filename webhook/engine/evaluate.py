@@ -10,10 +10,13 @@ from webhook.engine.policy import Exemption, Mode, Policy
 from webhook.engine.rule import Rule, Stage, Violation
 from webhook.engine.subject import Subject
 from webhook.engine.verdict import Finding, Note, NotEvaluated, Severity, Verdict
+from webhook.kube.claims import CLAIMS
 from webhook.kube.facts import PROJECTIONS, NamespaceFact
-from webhook.kube.kinds import NAMESPACE
+from webhook.kube.kinds import NAMESPACE, Kind
 from webhook.kube.names import SYSTEM_NAMESPACES
 from webhook.kube.objects import show_path
+from webhook.kube.paths import by_names
+from webhook.kube.row import Relabel
 from webhook.kube.snapshot import FactsMissing, Snapshot
 
 
@@ -29,7 +32,9 @@ def judge(
     reason = _passed_over(subject, namespace, policy)
     if reason:
         return Verdict(subject.value, passed_over=reason, confirm=_unmanaged_confirm(reason))
-    exemption = policy.exemption(subject.user, subject.groups, subject.namespace, subject.name, today)
+    if not subject.kind.cluster_scoped:
+        subject = subject.within(snapshot)
+    exemption = _exemption(subject, policy, today)
     if exemption is not None:
         return _exempt(rules, stage, subject, snapshot, policy, exemption)
     held_at_warn = namespace is not None and namespace.mode == Mode.WARN
@@ -67,10 +72,21 @@ def _passed_over(subject: Subject, namespace: NamespaceFact | None, policy: Poli
         return "its namespace is terminating"
     for one in (subject, subject.before):
         # An object that its owner lets go is judged from its next write on.
-        owner = one.owner if one is not None else None
-        if owner is not None and owner.is_parent and subject.kind.is_workload:
-            return f"its {owner.kind} was judged"
+        parent = policy.kinds.parent(one.owner) if one is not None else None
+        if parent is not None and subject.kind.is_workload and not _answers_for_itself(subject, parent):
+            return f"its {parent.kind} was judged"
     return ""
+
+
+def _answers_for_itself(subject: Subject, parent: Kind) -> bool:
+    """What a CronJob makes that had no label in its time: its Jobs are new ones, and can still get it."""
+    return parent.relabel is Relabel.NEW_JOBS and subject.old is None and not subject.whole_queue
+
+
+def _exemption(subject: Subject, policy: Policy, today: date) -> Exemption | None:
+    """By its own name or, for what a workload made, by the workload's."""
+    found = (policy.exemption(subject.user, subject.groups, subject.namespace, name, today) for name in subject.names)
+    return next((each for each in found if each is not None), None)
 
 
 def _exempt(
@@ -101,9 +117,12 @@ class _Judgement:
         self.confirm: set[str] = set()
 
     def of(self, rules: Iterable[Rule]) -> Verdict:
+        # A claim's template that was made a moment ago decides whether this is a GPU workload at all.
+        claims = [claim for template in self.subject.templates for claim in template.claims]
+        self.confirm |= {claim.kind for claim in claims if claim.fact is None}
         for rule in rules:
             mode = self._mode(rule)
-            if mode is not Mode.OFF and self.subject.kind in rule.kinds and self._speaks(rule):
+            if mode is not Mode.OFF and rule.judges(self.subject.kind) and self._speaks(rule):
                 self._ask(rule, mode)
         if any(finding.severity is Severity.DENY for finding in self.findings):
             # A denied object is not patched as well, and nobody is told that it was.
@@ -133,19 +152,31 @@ class _Judgement:
         violations, missing = self._checked(rule, self.subject)
         if missing is not None and rule.stage is self.stage:
             self.not_evaluated.append(NotEvaluated(rule.id, str(missing)))
-        old = self._old_weights(rule) if violations else {}
-        for violation in violations:
+        old = self._old(rule, violations) if violations else set()
+        for index, violation in enumerate(violations):
             if not violation.edits:
-                self.confirm |= rule.needs
-            weight = old.get(violation.key)
-            self._find(rule, mode, violation, is_old=weight is not None and violation.weight <= weight)
+                self.confirm |= rule.needs - CLAIMS
+            self._find(rule, mode, violation, is_old=index in old)
 
-    def _old_weights(self, rule: Rule) -> dict[object, int]:
-        """What was wrong with the object before this write, by identity, and how much."""
+    def _old(self, rule: Rule, violations: Sequence[Violation]) -> set[int]:
+        """Which of the violations the object had before this write, and no less. Each of then stands for one of now: by
+        the names of what lists hold, for entries move, and then by their places, for names change."""
         before = self.subject.before
         if before is None or rule.judges_change:
-            return {}
-        return {found.key: found.weight for found in self._checked(rule, before)[0]}
+            return set()
+        then, now = (dict(enumerate(found)) for found in (self._checked(rule, before)[0], violations))
+        old: set[int] = set()
+        for keyed in (by_names, lambda _, key: key):
+            were: dict[object, list[int]] = {}
+            for number, violation in then.items():
+                were.setdefault(keyed(before.value, violation.key), []).append(number)
+            for number, violation in list(now.items()):
+                same = were.get(keyed(self.subject.value, violation.key))
+                if same:
+                    del now[number]
+                    if violation.weight <= then.pop(same.pop()).weight:
+                        old.add(number)
+        return old
 
     def _checked(self, rule: Rule, subject: Subject) -> tuple[list[Violation], FactsMissing | None]:
         """What a rule found, and why it found no more: what comes before its facts ran out stands."""
@@ -200,6 +231,8 @@ class _Judgement:
         """An owner that is no workload may write its own values back, so the person has to look there."""
         owner = self.subject.owner
         if owner is None or self.stage is not Stage.MUTATE or not self.subject.kind.is_workload:
+            return ()
+        if self.policy.kinds.parent(owner) is not None:
             return ()
         if not self.subject.is_gpu_workload and not self.findings:
             return ()

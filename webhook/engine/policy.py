@@ -11,6 +11,7 @@ from datetime import date
 from enum import StrEnum
 
 from webhook.kube.accelerators import Accelerators, accelerators
+from webhook.kube.kinds import KINDS, Kinds
 from webhook.kube.names import MANAGED_LABEL
 from webhook.kube.selector import LabelSelector, name_matches
 
@@ -124,6 +125,9 @@ class Policy:
 
     managed_namespaces: LabelSelector = LabelSelector(((MANAGED_LABEL, "true"),))
     accelerators: Accelerators = accelerators(DEFAULT_RESOURCES, DEFAULT_DEVICE_CLASSES)
+    kinds: Kinds = KINDS
+    """The kinds that are judged: the table's, and what is added to it."""
+
     queues: tuple[QueueMapping, ...] = ()
     inject: Inject = Inject.ON_ROLLOUT
     gpu_requests: GpuRequests = GpuRequests.REQUIRE

@@ -11,10 +11,10 @@ from enum import StrEnum
 
 from webhook.engine.policy import Policy
 from webhook.engine.subject import Subject
-from webhook.kube.facts import workload_labels
 from webhook.kube.names import DEFAULT_LOCAL_QUEUE, DEFAULT_QUEUE_ANNOTATION
 from webhook.kube.pods import PodTemplate
 from webhook.kube.snapshot import Snapshot
+from webhook.kube.workload_facts import workload_labels
 
 
 class Origin(StrEnum):
@@ -37,11 +37,15 @@ class QueueChoice:
 def queue_of(subject: Subject, template: PodTemplate, snapshot: Snapshot, policy: Policy) -> QueueChoice:
     """The queue of one pod template. Its LocalQueue need not exist. Raises FactsMissing where Kueue's own objects
     decide."""
-    if template.queue:
-        return QueueChoice(template.queue, Origin.TEMPLATE)
+    # Where one label stands for all templates, that of any of them says where they belong.
+    labelled = subject.templates if subject.label_path is not None else ()
+    on_template = next((each.queue for each in (template, *labelled) if each.queue), "")
+    if on_template:
+        return QueueChoice(on_template, Origin.TEMPLATE)
     if subject.queue:
         return QueueChoice(subject.queue, Origin.OBJECT)
-    mapped = policy.mapped_queue(subject.namespace, subject.name, workload_labels(subject.value, template.value))
+    labels = workload_labels(subject.value, template.value)
+    mapped = next(filter(None, (policy.mapped_queue(subject.namespace, name, labels) for name in subject.names)), "")
     if mapped:
         return QueueChoice(mapped, Origin.POLICY)
     namespace = snapshot.namespace(subject.namespace)

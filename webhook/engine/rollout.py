@@ -7,39 +7,44 @@ from typing import Any
 
 from webhook.engine.policy import Inject, Policy
 from webhook.engine.subject import Subject
-from webhook.kube.facts import pods_now, replicas
 from webhook.kube.objects import at, mapping
+from webhook.kube.pod_sets import pods_now
 from webhook.kube.pods import PodTemplate
+from webhook.kube.row import Relabel
 
 _PERCENT = re.compile(r"([0-9]{1,3})%", re.ASCII)
 
 
-def restarts_anyway(subject: Subject, template: PodTemplate) -> bool:
-    """Whether a change of the template restarts no pod that would not restart without it.
-
-    So it is for a new object, for one without pods (status.replicas 0: a model that is loading is not ready for
-    minutes, but has its pods), and where this update changes the template itself.
+def runs(subject: Subject) -> bool:
+    """Whether the object has pods that a change could restart. A model that is loading has its pods, and is not ready
+    for minutes. What exists and says nothing of its pods is taken to have some.
     """
-    if subject.old is None or max(pods_now(subject.old), pods_now(subject.value)) == 0:
-        return True
-    return bool(at(subject.old, template.path) != template.value)
+    if subject.old is None or subject.kind.relabel is Relabel.NEW_JOBS:
+        return False
+    counts = [pods_now(subject.kind, value) for value in (subject.old, subject.value)]
+    return any(count is None or count > 0 for count in counts)
 
 
 def may_change(subject: Subject, template: PodTemplate, policy: Policy) -> bool:
-    """Whether a fix may touch the pod template. A Pod that exists cannot be changed in what matters."""
-    if subject.old is not None and not template.path:
+    """Whether a fix may touch the pod template, which restarts its pods: it may where it restarts none that would not
+    restart without it. What is too late to be labelled cannot be changed in what matters.
+    """
+    if subject.old is None:
+        return True
+    if subject.kind.relabel is Relabel.NOTHING:
         return False
-    return policy.inject is Inject.ALWAYS or restarts_anyway(subject, template)
+    changes = at(subject.old, template.path) != template.value
+    return policy.inject is Inject.ALWAYS or not runs(subject) or bool(changes)
 
 
 def down_at_once(subject: Subject) -> int:
-    """How many replicas a rollout may take down before a new one is ready, 1 at the least."""
-    path = subject.kind.surge
-    strategy = mapping(at(subject.value, path[:-1])) if path else {}
-    count = replicas(subject.value)
-    if strategy.get("type") == "Recreate":
+    """How many units a rollout may take down before a new one is ready, 1 at the least."""
+    surge, count = subject.kind.surge, subject.units
+    if surge is None:
+        return 1
+    if at(subject.value, surge.type) == "Recreate" and surge.type:
         return max(count, 1)
-    return max(min(_resolved(at(strategy, (*path[-1:], "maxUnavailable")), count), count), 1)
+    return max(min(_resolved(mapping(at(subject.value, surge.path)).get("maxUnavailable"), count), count), 1)
 
 
 def _resolved(value: Any, count: int) -> int:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from webhook.engine.patch import Edit
 from webhook.engine.policy import Mode, Policy
 from webhook.engine.subject import Subject
-from webhook.kube.kinds import Kind
+from webhook.kube.kinds import DEPLOYMENT, Kind
 from webhook.kube.objects import Path
 from webhook.kube.snapshot import Snapshot
 
@@ -70,6 +70,8 @@ class Rule:
     """The mode where the policy says nothing."""
 
     kinds: tuple[Kind, ...]
+    """Rows of the table. The rows that a policy adds are judged as a Deployment is."""
+
     check: Check
     fixes: bool = False
     """Whether some of its violations carry edits."""
@@ -92,6 +94,9 @@ class Rule:
 
     page: str = ""
     """The rule's published page: its first line is the summary for tables."""
+
+    def judges(self, kind: Kind) -> bool:
+        return kind in self.kinds or (kind.custom and DEPLOYMENT in self.kinds)
 
     @property
     def summary(self) -> str:

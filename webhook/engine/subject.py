@@ -6,11 +6,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from webhook.kube.accelerators import Accelerators
+from webhook.kube.claims import ClaimSource
 from webhook.kube.facts import PROJECTIONS, Fact
-from webhook.kube.kinds import Kind, Owner, controller
-from webhook.kube.names import QUEUE_LABEL
-from webhook.kube.objects import Object, deleting, label, metadata, string
-from webhook.kube.pods import PodTemplate, pod_template
+from webhook.kube.kinds import KINDS, Kind, Kinds, Owner, controller
+from webhook.kube.names import FIELD_QUEUE, QUEUE_LABEL
+from webhook.kube.objects import Object, Path, at, deleting, label, mapping, metadata, string
+from webhook.kube.pod_sets import PodSet, Reading, pod_sets_of, units_of
+from webhook.kube.pods import PodTemplate
+from webhook.kube.snapshot import FactsMissing, Snapshot
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,11 @@ class Subject:
     user: str = ""
     groups: frozenset[str] = field(default_factory=frozenset)
     removal: bool = False
+    kinds: Kinds = KINDS
+    """The rows in force, for an object that holds others."""
+
+    claims: ClaimSource | None = field(default=None, compare=False, repr=False)
+    """Where resource claims are looked up; without it nothing is known of them."""
 
     @cached_property
     def name(self) -> str:
@@ -37,20 +45,59 @@ class Subject:
         prefix = string(metadata(self.value).get("generateName"))
         return own or (f"{prefix}*" if prefix else "*")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By which a policy may speak of it: its own and, of what a workload made, the workload's."""
+        owner = self.owner
+        return (self.name, *([owner.name] if owner is not None and self.kinds.parent(owner) is not None else []))
+
     @cached_property
     def fact(self) -> Fact | None:
         """The object as a source would keep it, for kinds of PROJECTIONS."""
         return PROJECTIONS[self.kind.kind](self.value)
 
     @cached_property
+    def _all_pod_sets(self) -> tuple[PodSet, ...]:
+        return pod_sets_of(self.kind, self.value, Reading(self.accelerators, self.claims, self.kinds))
+
+    @cached_property
+    def pod_sets(self) -> tuple[PodSet, ...]:
+        """What one unit of it is made of."""
+        return tuple(each for each in self._all_pod_sets if not each.common)
+
+    @property
+    def common(self) -> tuple[PodSet, ...]:
+        """What its pods get beside what their own templates say."""
+        return tuple(each for each in self._all_pod_sets if each.common)
+
+    @cached_property
     def templates(self) -> tuple[PodTemplate, ...]:
-        found = (pod_template(self.value, path, self.accelerators, filled=not path) for path in self.kind.templates)
-        return tuple(template for template in found if template is not None)
+        return tuple(pods.template for pods in self.pod_sets)
+
+    @property
+    def units(self) -> int:
+        """How many of what Kueue admits as a whole it asks for."""
+        return units_of(self.kind, self.value)
 
     @cached_property
     def queue(self) -> str:
         """The object's own queue label; of a Pod it is also its template's."""
         return label(self.value, QUEUE_LABEL)
+
+    @cached_property
+    def label_path(self) -> Path | None:
+        """Where the one label for all templates goes; None for a kind whose templates have one each, or none."""
+        return (*self.kind.label, *FIELD_QUEUE) if isinstance(self.kind.label, tuple) else None
+
+    @cached_property
+    def whole_queue(self) -> str:
+        """The one label for all templates, '' without it."""
+        holder = at(self.value, self.kind.label) if isinstance(self.kind.label, tuple) else None
+        return label(mapping(holder), QUEUE_LABEL)
+
+    def queue_for(self, template: PodTemplate) -> str:
+        """The queue that the labels lead a template's pods to as they stand, '' for none."""
+        return self.whole_queue or template.queue or self.queue
 
     @cached_property
     def is_gpu_workload(self) -> bool:
@@ -69,6 +116,15 @@ class Subject:
     def before(self) -> Subject | None:
         """What the object was, as a subject of its own; None at CREATE."""
         return None if self.old is None else replace(self, value=self.old, old=None)
+
+    def within(self, snapshot: Snapshot) -> Subject:
+        """The same subject with what the cluster says of resource claims."""
+        source = ClaimSource(snapshot, self.namespace)
+        try:
+            backed = self.accelerators.backed_by(snapshot.device_classes())
+        except FactsMissing:
+            backed = self.accelerators
+        return replace(self, claims=source, accelerators=backed)
 
     def with_value(self, value: Object) -> Subject:
         """The same subject after /mutate."""

@@ -7,22 +7,27 @@ costs one comparison, and thousands of objects fit into little memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from webhook.kube.accelerators import Accelerators
 from webhook.kube.autoscaler_facts import AutoscalerFact, project_horizontal_pod_autoscaler, project_scaled_object
-from webhook.kube.kinds import DEPLOYMENT, STATEFUL_SET, Kind, Owner, controller
+from webhook.kube.claims import (
+    ClaimFact,
+    DeviceClassFact,
+    project_device_class,
+    project_resource_claim,
+    project_resource_claim_template,
+)
+from webhook.kube.kinds import DEPLOYMENT, STATEFUL_SET
 from webhook.kube.kueue_facts import (
     KueueConfigurationFact,
     WorkloadPriorityClassFact,
     project_kueue_configuration,
     project_workload_priority_class,
 )
-from webhook.kube.names import DEFAULT_QUEUE_ANNOTATION, KUEUE_GROUP, MODE_ANNOTATION, QUEUE_LABEL
+from webhook.kube.names import DEFAULT_QUEUE_ANNOTATION, KUEUE_GROUP, MODE_ANNOTATION, RESOURCE_GROUP
 from webhook.kube.node_facts import NodeFact, ResourceFlavorFact, project_node, project_resource_flavor
-from webhook.kube.objects import Object, at, deleting, label, labels, mapping, metadata, string
+from webhook.kube.objects import Object, at, deleting, labels, mapping, metadata, string
 from webhook.kube.pod_defaults import LimitRangeFact, RuntimeClassFact, project_limit_range, project_runtime_class
-from webhook.kube.pods import pod_template
 from webhook.kube.quota_facts import (
     AdmissionCheckFact,
     ClusterQueueFact,
@@ -32,8 +37,9 @@ from webhook.kube.quota_facts import (
     project_cohort,
     stopped,
 )
-from webhook.kube.unqueued_pods import FINISHED, UnqueuedPodFact, project_unqueued_pod
+from webhook.kube.unqueued_pods import UnqueuedPodFact, project_unqueued_pod
 from webhook.kube.volcano_facts import VolcanoQueueFact, project_volcano_queue
+from webhook.kube.workload_facts import ADMITTED, WorkloadFact, project_admitted, project_pod, project_workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,36 +72,6 @@ class ResourceQuotaFact:
     """The keys of spec.hard, sorted."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadFact:
-    """A Deployment, a StatefulSet, or a Pod that neither of them stands for."""
-
-    kind: str
-    namespace: str
-    name: str
-    queue: str
-    """The queue label of its pod template (of a Pod: its own), '' without one."""
-
-    object_queue: str
-    """The queue label of the object itself, '' without one."""
-
-    running: bool
-    """It has pods, or wants some: status.replicas or spec.replicas above 0."""
-
-    owned: bool
-    """It has a controller, of whatever kind."""
-
-    labels: Mapping[str, str]
-    """The labels that a policy's queue selector is matched against; empty for a workload without a queue."""
-
-    live: bool = True
-    """It wants pods (spec.replicas above 0) and is not being deleted."""
-
-    requests: Mapping[str, int] = field(default_factory=dict)
-    """What one pod requests of extended resources, in billionths; empty for a workload without a queue and for a Pod,
-    of which only metadata is watched."""
-
-
 _ClusterFact = (
     NamespaceFact
     | ClusterQueueFact
@@ -106,6 +82,7 @@ _ClusterFact = (
     | RuntimeClassFact
     | WorkloadPriorityClassFact
     | VolcanoQueueFact
+    | DeviceClassFact
 )
 _NamespacedFact = (
     LocalQueueFact
@@ -115,6 +92,7 @@ _NamespacedFact = (
     | LimitRangeFact
     | KueueConfigurationFact
     | UnqueuedPodFact
+    | ClaimFact
 )
 Fact = _ClusterFact | _NamespacedFact
 
@@ -130,6 +108,10 @@ def _namespace(value: Object) -> NamespaceFact:
     )
 
 
+def _key(value: Object) -> tuple[str, str]:
+    return string(metadata(value).get("name")), string(metadata(value).get("namespace"))
+
+
 def _local_queue(value: Object) -> LocalQueueFact:
     name, namespace = _key(value)
     return LocalQueueFact(namespace, name, string(at(value, ("spec", "clusterQueue"))), stopped(value))
@@ -138,88 +120,6 @@ def _local_queue(value: Object) -> LocalQueueFact:
 def _resource_quota(value: Object) -> ResourceQuotaFact:
     name, namespace = _key(value)
     return ResourceQuotaFact(namespace, name, tuple(sorted(map(str, mapping(at(value, ("spec", "hard")))))))
-
-
-def replicas(value: Object) -> int:
-    """spec.replicas, 1 where it is absent, as the API server fills it in."""
-    wanted = at(value, ("spec", "replicas"))
-    return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else 1
-
-
-def pods_now(value: Object) -> int:
-    """status.replicas: the pods that exist, ready or not; 0 where the status says nothing."""
-    count = at(value, ("status", "replicas"))
-    return count if isinstance(count, int) and not isinstance(count, bool) else 0
-
-
-def workload_labels(value: Object, template: Object) -> dict[str, str]:
-    """What a policy's queue selector is matched against: the labels of the pod template and of the object itself."""
-    both = {**labels(template), **labels(value)}
-    return {key: text for key, text in both.items() if isinstance(text, str)}
-
-
-def _workload(kind: Kind) -> Callable[[Object], WorkloadFact]:
-    def project_workload(value: Object) -> WorkloadFact:
-        name, namespace = _key(value)
-        template = mapping(at(value, kind.templates[0]))
-        queue, object_queue = label(template, QUEUE_LABEL), label(value, QUEUE_LABEL)
-        return WorkloadFact(
-            kind.kind,
-            namespace,
-            name,
-            queue,
-            object_queue,
-            running=replicas(value) > 0 or pods_now(value) > 0,
-            owned=controller(value) is not None,
-            labels=workload_labels(value, template) if queue or object_queue else {},
-            live=replicas(value) > 0 and not deleting(value),
-            requests=_extended_requests(value, kind) if queue or object_queue else {},
-        )
-
-    return project_workload
-
-
-def _extended_requests(value: Object, kind: Kind) -> dict[str, int]:
-    template = pod_template(value, kind.templates[0], _NO_ACCELERATORS)
-    totals = template.totals() if template is not None else {}
-    return {resource: amount for resource, amount in totals.items() if "/" in resource and amount > 0}
-
-
-def _pod(value: Object) -> WorkloadFact | None:
-    """None for a pod that a watched workload stands for, and for one that has finished, which is not watched either."""
-    owner = controller(value)
-    if (owner is not None and _stands_for(owner, value)) or at(value, ("status", "phase")) in FINISHED:
-        return None
-    name, namespace = _key(value)
-    queue = label(value, QUEUE_LABEL)
-    return WorkloadFact(
-        "Pod",
-        namespace,
-        name,
-        queue,
-        queue,
-        running=True,
-        owned=owner is not None,
-        labels=workload_labels(value, value),
-        live=not deleting(value),
-    )
-
-
-def _stands_for(owner: Owner, pod: Object) -> bool:
-    """Whether the owner is a StatefulSet, or a Deployment's ReplicaSet: a bare one adds no pod-template-hash."""
-    match owner.group, owner.kind:
-        case "apps", "StatefulSet":
-            return True
-        case "apps", "ReplicaSet":
-            return bool(label(pod, "pod-template-hash"))
-    return False
-
-
-_NO_ACCELERATORS = Accelerators(frozenset())
-
-
-def _key(value: Object) -> tuple[str, str]:
-    return string(metadata(value).get("name")), string(metadata(value).get("namespace"))
 
 
 PROJECTIONS: Mapping[str, Callable[[Object], Fact | None]] = {
@@ -231,9 +131,10 @@ PROJECTIONS: Mapping[str, Callable[[Object], Fact | None]] = {
     "AdmissionCheck": project_admission_check,
     "Node": project_node,
     "ResourceQuota": _resource_quota,
-    "Deployment": _workload(DEPLOYMENT),
-    "StatefulSet": _workload(STATEFUL_SET),
-    "Pod": _pod,
+    "Deployment": project_workload(DEPLOYMENT),
+    "StatefulSet": project_workload(STATEFUL_SET),
+    **{row.kind: project_admitted(row) for row in ADMITTED},
+    "Pod": project_pod,
     "UnqueuedPod": project_unqueued_pod,
     "HorizontalPodAutoscaler": project_horizontal_pod_autoscaler,
     "ScaledObject": project_scaled_object,
@@ -242,6 +143,9 @@ PROJECTIONS: Mapping[str, Callable[[Object], Fact | None]] = {
     "ConfigMap": project_kueue_configuration,
     "WorkloadPriorityClass": project_workload_priority_class,
     "Queue": project_volcano_queue,
+    "ResourceClaimTemplate": project_resource_claim_template,
+    "ResourceClaim": project_resource_claim,
+    "DeviceClass": project_device_class,
 }
 """Every kind that can be watched, and how its objects become facts. None: the object holds nothing to compare with."""
 
@@ -256,6 +160,7 @@ GROUPS: Mapping[str, str] = {
     "ResourceQuota": "",
     "Deployment": "apps",
     "StatefulSet": "apps",
+    **{row.kind: row.group for row in ADMITTED},
     "Pod": "",
     "UnqueuedPod": "",
     "HorizontalPodAutoscaler": "autoscaling",
@@ -265,6 +170,9 @@ GROUPS: Mapping[str, str] = {
     "ConfigMap": "",
     "WorkloadPriorityClass": KUEUE_GROUP,
     "Queue": "scheduling.volcano.sh",
+    "ResourceClaimTemplate": RESOURCE_GROUP,
+    "ResourceClaim": RESOURCE_GROUP,
+    "DeviceClass": RESOURCE_GROUP,
 }
 
 SEEN_AS: Mapping[str, tuple[str, ...]] = {"Pod": ("Pod", "UnqueuedPod")}
@@ -281,6 +189,7 @@ CLUSTER_SCOPED = frozenset(
         "RuntimeClass",
         "WorkloadPriorityClass",
         "Queue",
+        "DeviceClass",
     }
 )
 """Kinds whose objects are in no namespace."""

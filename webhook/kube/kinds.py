@@ -1,67 +1,55 @@
-"""The kinds table: one row for each kind that makes pods.
-
-A row says where the kind keeps its pod templates, where its queue label goes and which field surges. A new kind is a
-new row. Kinds without `templates` are known as owners only: their pods were answered for when the owner was written.
-"""
+"""The kinds table: every kind that is judged, those that make pods (webhook.kube.workloads) and the others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
-from webhook.kube.objects import Object, Path, group, mapping, metadata, sequence, string
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One row of the table."""
-
-    group: str
-    kind: str
-    resource: str
-    """The plural name in URLs and in webhook rules."""
-
-    versions: tuple[str, ...] = ("v1",)
-    templates: tuple[Path, ...] = ()
-    """Where the pod templates are; the empty path is the object itself, for a Pod."""
-
-    selector: Path = ()
-    """Where the label selector for its pods is; empty if the kind has none."""
-
-    surge: Path = ()
-    """Where the rolling update's maxSurge and maxUnavailable are; empty if the kind cannot surge."""
-
-    kueue_defaults: bool = False
-    """Kueue's own webhook for the kind labels unlabelled objects with a LocalQueue `default`, and copies the object's
-    label over its template's (Kueue 0.17)."""
-
-    label_on_update: bool = True
-    """Whether a label that is added later reaches the pods; a Pod that exists is past Kueue's gate."""
-
-    cluster_scoped: bool = False
-    """Quota objects are in no namespace and share the hardware, so they are judged wherever they are used. Not set for
-    Namespace, which the API server takes to be in itself."""
-
-    @property
-    def is_workload(self) -> bool:
-        return bool(self.templates)
-
-
-_TEMPLATE: tuple[Path, ...] = (("spec", "template"),)
-_SELECTOR: Path = ("spec", "selector")
-
-DEPLOYMENT = Kind(
-    "apps",
-    "Deployment",
-    "deployments",
-    templates=_TEMPLATE,
-    selector=_SELECTOR,
-    surge=("spec", "strategy", "rollingUpdate"),
-    kueue_defaults=True,
+from webhook.kube.gangs import CRON_JOB, JOB, LEADER_WORKER_SET
+from webhook.kube.objects import Object, group, mapping, metadata, sequence, string
+from webhook.kube.row import Kind
+from webhook.kube.workloads import (
+    DAEMON_SET,
+    DEPLOYMENT,
+    POD,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+    WORKLOADS,
 )
-STATEFUL_SET = Kind("apps", "StatefulSet", "statefulsets", templates=_TEMPLATE, selector=_SELECTOR, kueue_defaults=True)
-REPLICA_SET = Kind("apps", "ReplicaSet", "replicasets", templates=_TEMPLATE, selector=_SELECTOR)
-POD = Kind("", "Pod", "pods", templates=((),), label_on_update=False)
+
+__all__ = [
+    "AUTOSCALERS",
+    "BUILT_IN",
+    "CLUSTER_QUEUE",
+    "COHORT",
+    "CRON_JOB",
+    "DAEMON_SET",
+    "DEPLOYMENT",
+    "FLOORS",
+    "HORIZONTAL_POD_AUTOSCALER",
+    "JOB",
+    "JUDGED",
+    "KINDS",
+    "LEADER_WORKER_SET",
+    "LOCAL_QUEUE",
+    "NAMESPACE",
+    "POD",
+    "REPLICATION_CONTROLLER",
+    "REPLICA_SET",
+    "RESOURCE_FLAVOR",
+    "RESOURCE_QUOTA",
+    "SCALED_OBJECT",
+    "STATEFUL_SET",
+    "VOLCANO_QUEUE",
+    "WORKLOADS",
+    "Kind",
+    "Kinds",
+    "Owner",
+    "controller",
+    "kind_of",
+]
 
 _KUEUE_VERSIONS = ("v1beta1", "v1beta2")
 RESOURCE_QUOTA = Kind("", "ResourceQuota", "resourcequotas")
@@ -76,49 +64,14 @@ VOLCANO_QUEUE = Kind("scheduling.volcano.sh", "Queue", "queues", ("v1beta1",), c
 HORIZONTAL_POD_AUTOSCALER = Kind("autoscaling", "HorizontalPodAutoscaler", "horizontalpodautoscalers", ("v2",))
 SCALED_OBJECT = Kind("keda.sh", "ScaledObject", "scaledobjects", ("v1alpha1",))
 
-WORKLOADS = (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, POD)
 FLOORS = (CLUSTER_QUEUE, COHORT, RESOURCE_FLAVOR, VOLCANO_QUEUE)
 """What decides how much is guaranteed, and on which nodes."""
 
 AUTOSCALERS = (HORIZONTAL_POD_AUTOSCALER, SCALED_OBJECT)
+BUILT_IN = ("", "apps", "batch", "autoscaling")
+"""The API groups of Kubernetes itself: what it knows the types of, it fills in and refuses by them."""
+
 JUDGED = (*WORKLOADS, RESOURCE_QUOTA, LOCAL_QUEUE, NAMESPACE, *FLOORS, *AUTOSCALERS)
-
-_OWNERS = (
-    *((row.group, row.kind) for row in WORKLOADS),
-    ("", "ReplicationController"),
-    ("apps", "DaemonSet"),
-    ("batch", "Job"),
-    ("batch", "CronJob"),
-    ("jobset.x-k8s.io", "JobSet"),
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-    ("ray.io", "RayCluster"),
-    ("ray.io", "RayJob"),
-    ("ray.io", "RayService"),
-    ("kubeflow.org", "PyTorchJob"),
-    ("kubeflow.org", "TFJob"),
-    ("kubeflow.org", "XGBoostJob"),
-    ("kubeflow.org", "JAXJob"),
-    ("kubeflow.org", "PaddleJob"),
-    ("kubeflow.org", "MPIJob"),
-    ("kubeflow.org", "Notebook"),
-    ("trainer.kubeflow.org", "TrainJob"),
-    ("workload.codeflare.dev", "AppWrapper"),
-    ("sparkoperator.k8s.io", "SparkApplication"),
-    ("serving.kserve.io", "InferenceService"),
-    ("serving.kserve.io", "LLMInferenceService"),
-    ("argoproj.io", "Rollout"),
-    ("batch.volcano.sh", "Job"),
-    ("serving.knative.dev", "Service"),
-)
-OWNERS: frozenset[tuple[str, str]] = frozenset(_OWNERS)
-"""(group, kind) of every kind whose children are never judged again."""
-
-_BY_NAME: Mapping[tuple[str, str], Kind] = {(row.group, row.kind): row for row in JUDGED}
-
-
-def kind_of(api_group: str, kind: str) -> Kind | None:
-    """The row of a kind, or None for one that Floorkeeper does not judge."""
-    return _BY_NAME.get((api_group, kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +82,49 @@ class Owner:
     kind: str
     name: str
 
-    @property
-    def is_parent(self) -> bool:
-        """Whether the owner is itself a workload, so that its children are not judged a second time."""
-        return (self.group, self.kind) in OWNERS
+
+@dataclass(frozen=True)
+class Kinds:
+    """The rows that are in force: the table's and, after them, those that a policy adds."""
+
+    rows: tuple[Kind, ...]
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, str], Kind]:
+        return {(row.group, row.kind): row for row in self.rows}
+
+    @cached_property
+    def _between(self) -> dict[tuple[str, str], Kind]:
+        return {(row.group, kind): row for row in self.rows for kind in row.between}
+
+    @cached_property
+    def workloads(self) -> tuple[Kind, ...]:
+        return tuple(row for row in self.rows if row.is_workload)
+
+    def of(self, api_group: str, kind: str) -> Kind | None:
+        """The row of a kind, or None for one that is not judged."""
+        return self._by_name.get((api_group, kind))
+
+    def parent(self, owner: Owner | None) -> Kind | None:
+        """The row of an owner that is a workload, or a part of one: its children are not judged a second time."""
+        if owner is None:
+            return None
+        name = owner.group, owner.kind
+        row = self._by_name.get(name) or self._between.get(name)
+        return row if row is not None and row.is_workload else None
+
+    def and_others(self, rows: Iterable[Kind]) -> Kinds:
+        added = (*self.rows, *rows)
+        return self if len(added) == len(self.rows) else Kinds(added)
+
+
+KINDS = Kinds(JUDGED)
+"""What is judged where no policy adds to it."""
+
+
+def kind_of(api_group: str, kind: str) -> Kind | None:
+    """The row of a kind in the table, or None for one that Floorkeeper does not know of itself."""
+    return KINDS.of(api_group, kind)
 
 
 def controller(value: Object) -> Owner | None:

@@ -12,7 +12,36 @@ from webhook.kube.selector import LabelSelector, Requirement, label_selector
 
 _GROUP = "config.kueue.x-k8s.io"
 _VERSIONS = ("v1beta1", "v1beta2")
-"""The label that the API server gives to every namespace: its name."""
+
+POD_FRAMEWORK = "pod"
+SHIPPED_FRAMEWORKS = frozenset(
+    {
+        "batch/job",
+        "deployment",
+        "jobset.x-k8s.io/jobset",
+        "kubeflow.org/jaxjob",
+        "kubeflow.org/mpijob",
+        "kubeflow.org/paddlejob",
+        "kubeflow.org/pytorchjob",
+        "kubeflow.org/tfjob",
+        "kubeflow.org/xgboostjob",
+        "leaderworkerset.x-k8s.io/leaderworkerset",
+        POD_FRAMEWORK,
+        "ray.io/raycluster",
+        "ray.io/rayjob",
+        "ray.io/rayservice",
+        "statefulset",
+        "trainer.kubeflow.org/trainjob",
+        "workload.codeflare.dev/appwrapper",
+    }
+)
+"""The integrations that are on in Kueue 0.17 as it is shipped."""
+
+_WITH_PODS = frozenset({"deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"})
+"""Those that turn `pod` on for pods that they suspended themselves."""
+
+_FRAMEWORKS = ("batch/job",)
+"""Those that are on where the configuration lists none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +91,57 @@ class KueueConfigurationFact:
     """False with resources.quotaCheckStrategy IgnoreUndeclared (Kueue 0.18)."""
 
     managed: LabelSelector = field(default_factory=lambda: _all_but("kube-system", KUEUE_NAMESPACES[0]))
-    """managedJobsNamespaceSelector: where pods are gated at all."""
+    """managedJobsNamespaceSelector: where pods are gated at all, and where objects without a queue label are held."""
 
-    gates_pods: bool = True
-    """integrations.frameworks has `pod`, without which the queue label does nothing."""
+    pod_namespaces: LabelSelector = LabelSelector()
+    """integrations.podOptions.namespaceSelector of v1beta1, which narrows where pods are gated."""
 
-    def leaves_out(self, namespace: str, labels: Mapping[str, str]) -> str:
-        """The setting by which Kueue gates no pod of a namespace, '' if it gates those with a queue label."""
-        if not self.gates_pods:
+    manages_unlabelled: bool = False
+    """manageJobsWithoutQueueName: what has no queue label is never started, instead of started unseen."""
+
+    frameworks: frozenset[str] = SHIPPED_FRAMEWORKS
+    """integrations.frameworks and externalFrameworks: the kinds of which Kueue takes notice."""
+
+    device_classes: Mapping[str, str] = field(default_factory=dict)
+    """resources.deviceClassMappings, by DeviceClass: the resource that its devices are counted as."""
+
+    features: Mapping[str, bool] = field(default_factory=dict)
+    """featureGates, as far as they are set here and not on Kueue's command line."""
+
+    read: bool = field(default=False, compare=False)
+    """Whether it was read at all, and is not what is taken for granted."""
+
+    def leaves_out(self, framework: str, namespace: str, labels: Mapping[str, str]) -> str:
+        """The setting by which Kueue takes no notice of a queue label of an integration's kind, '' if it does.
+
+        The namespace counts for pods alone: the other kinds it takes wherever they have the label.
+        """
+        if framework and framework not in self.frameworks:
             return "integrations.frameworks"
-        # Manifests of a namespace seldom write the label that the API server adds.
-        return "" if self.managed.matches({NAME_LABEL: namespace, **labels}) else "managedJobsNamespaceSelector"
+        if framework != POD_FRAMEWORK:
+            return ""
+        if not self.manages(namespace, labels):
+            return "managedJobsNamespaceSelector"
+        gated = self.pod_namespaces.matches(_whole(namespace, labels))
+        return "" if gated else "integrations.podOptions.namespaceSelector"
+
+    def manages(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether the managedJobsNamespaceSelector has the namespace."""
+        return self.managed.matches(_whole(namespace, labels))
+
+    @property
+    def strands_pods(self) -> bool:
+        """Whether pods with a label of their own are gated and never looked at again."""
+        return POD_FRAMEWORK not in self.frameworks and not self.frameworks.isdisjoint(_WITH_PODS)
+
+    def holds_unlabelled(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether Kueue never starts what has no queue label in a namespace."""
+        return self.manages_unlabelled and self.manages(namespace, labels)
+
+
+def _whole(namespace: str, labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Manifests of a namespace seldom write the label that the API server adds."""
+    return {NAME_LABEL: namespace, **labels}
 
 
 def project_kueue_configuration(value: Object) -> KueueConfigurationFact | None:
@@ -91,6 +160,8 @@ def project_kueue_configuration(value: Object) -> KueueConfigurationFact | None:
     if group(version) != _GROUP or version.rpartition("/")[2] not in _VERSIONS:
         return KueueConfigurationFact(namespace, name, f"is of a version that Floorkeeper does not know: {version!r}")
     resources = mapping(configuration.get("resources"))
+    integrations = mapping(configuration.get("integrations"))
+    pod_namespaces = at(integrations, ("podOptions", "namespaceSelector"))
     selector = configuration.get("managedJobsNamespaceSelector")
     return KueueConfigurationFact(
         namespace,
@@ -101,7 +172,22 @@ def project_kueue_configuration(value: Object) -> KueueConfigurationFact | None:
         managed=_all_but("kube-system", string(configuration.get("namespace")) or namespace)
         if selector is None
         else label_selector(mapping(selector)),
-        gates_pods="pod" in sequence(at(configuration, ("integrations", "frameworks"))),
+        pod_namespaces=label_selector(mapping(pod_namespaces)),
+        manages_unlabelled=configuration.get("manageJobsWithoutQueueName") is True,
+        frameworks=frozenset(
+            (_texts(integrations.get("frameworks")) or _FRAMEWORKS) + _texts(integrations.get("externalFrameworks"))
+        ),
+        device_classes={
+            device_class: string(entry.get("name"))
+            for entry in map(mapping, sequence(resources.get("deviceClassMappings")))
+            for device_class in _texts(entry.get("deviceClassNames"))
+        },
+        features={
+            name: enabled
+            for name, enabled in mapping(configuration.get("featureGates")).items()
+            if isinstance(enabled, bool)
+        },
+        read=True,
     )
 
 

@@ -17,6 +17,15 @@ PRIORITY_CLASS_LABEL = "kueue.x-k8s.io/priority-class"
 
 VOLCANO_GROUP = "scheduling.volcano.sh"
 
+RESOURCE_GROUP = "resource.k8s.io"
+"""Of DRA: claims, their templates, and device classes."""
+
+DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""With the name of a DeviceClass behind it, the resource by which a container can request its devices."""
+
+POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
+"""On every ResourceClaim that was made from a template."""
+
 NAME_LABEL = "kubernetes.io/metadata.name"
 """On every namespace: the API server puts it there."""
 

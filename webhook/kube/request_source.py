@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from webhook.kube.counted_pod import CountedPod, for_a_pod, overhead
-from webhook.kube.objects import Path, at, mapping, string
-from webhook.kube.pods import PodTemplate
+from webhook.kube.objects import Path, mapping, string
+from webhook.kube.pods import Container, PodTemplate
 from webhook.kube.quantity import NANO, show
 from webhook.kube.quota_facts import amount
 from webhook.kube.snapshot import Snapshot
@@ -33,6 +33,9 @@ class Source:
 def source_of(resource: str, pod: CountedPod, snapshot: Snapshot) -> Source:
     """The first place that asks; the pod itself where none does, as for the resource `pods`."""
     found = _asked(resource, pod, snapshot)
+    claimed = _claimed(resource, pod)
+    if claimed is not None and found is None:
+        return claimed
     if found is not None:
         remedy = f"{found.remedy}, or name it in Kueue's resources.excludeResourcePrefixes"
         return Source(found.path, found.asks, remedy)
@@ -43,7 +46,7 @@ def source_of(resource: str, pod: CountedPod, snapshot: Snapshot) -> Source:
                 asks = f"{found.asks}, which Kueue transforms to {resource}"
                 return Source(found.path, asks, "or mend Kueue's resources.transformations")
     asks = f"{show_amount(resource, pod.requests.get(resource, 0))} of {resource}"
-    return Source((*pod.template.path, "spec"), asks, "or ask for less")
+    return Source(pod.template.spec_path, asks, "or ask for less")
 
 
 def _asked(resource: str, pod: CountedPod, snapshot: Snapshot) -> Source | None:
@@ -52,18 +55,28 @@ def _asked(resource: str, pod: CountedPod, snapshot: Snapshot) -> Source | None:
 
 def _written(resource: str, template: PodTemplate) -> Source | None:
     """In the template itself. What the pod asks for stands for what its containers do."""
-    spec: Path = (*template.path, "spec")
-    places = [((*container.path, "resources"), container.spec.get("resources")) for container in template.containers]
+    spec = template.spec_path
+    places = list(template.containers)
     if for_a_pod(resource):
-        places.insert(0, ((*spec, "resources"), template.spec.get("resources")))
-    for path, resources in places:
-        part = "requests" if resource in mapping(mapping(resources).get("requests")) else "limits"
-        text = at(resources, (part, resource))
+        places.insert(0, Container(template.spec, spec))
+    for holder in places:
+        part = "requests" if resource in holder.resources("requests") else "limits"
+        text = holder.resources(part).get(resource)
         if amount(text):
             remedy = "drop the request" if part == "requests" else "drop the limit, which is the request too"
-            return Source((*path, part, resource), f"{text} of {resource}", remedy)
+            return Source(holder.amount_path(part, resource), f"{text} of {resource}", remedy)
     text = mapping(template.spec.get("overhead")).get(resource)
     return Source((*spec, "overhead", resource), f"{text} of {resource}", "drop the overhead") if amount(text) else None
+
+
+def _claimed(resource: str, pod: CountedPod) -> Source | None:
+    """By a claim, which Kueue counts after it has excluded and transformed what containers request."""
+    for claim in pod.template.claims:
+        asked = claim.amounts(pod.device_classes)
+        if resource in asked:
+            asks = f'{show_amount(resource, asked[resource])} of {resource}, by {claim.kind} "{claim.name}"'
+            return Source(claim.path, asks, "drop the claim")
+    return None
 
 
 def _added(resource: str, pod: CountedPod, snapshot: Snapshot) -> Source | None:
@@ -72,12 +85,12 @@ def _added(resource: str, pod: CountedPod, snapshot: Snapshot) -> Source | None:
     if extra:
         name = string(pod.template.spec.get("runtimeClassName"))
         asks = f'{show_amount(resource, extra)} of {resource}, the overhead of RuntimeClass "{name}"'
-        return Source((*pod.template.path, "spec", "runtimeClassName"), asks, "leave the class out")
+        return Source((*pod.template.spec_path, "runtimeClassName"), asks, "leave the class out")
     for limit_range in snapshot.limit_ranges(pod.namespace):
         asked = limit_range.default_requests.get(resource, 0)
         if asked:
             asks = f'{show_amount(resource, asked)} of {resource}, the default of LimitRange "{limit_range.name}"'
-            return Source((*pod.template.path, "spec"), asks, "request 0 of it in each container")
+            return Source(pod.template.spec_path, asks, "request 0 of it in each container")
     return None
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
+from webhook.kube.claims import ClaimFact, DeviceClassFact
 from webhook.kube.facts import (
     PROJECTIONS,
     Fact,
     LocalQueueFact,
     NamespaceFact,
     ResourceQuotaFact,
-    WorkloadFact,
 )
 from webhook.kube.kueue_facts import KueueConfigurationFact, WorkloadPriorityClassFact
 from webhook.kube.names import KUEUE_NAMESPACES
@@ -20,6 +20,7 @@ from webhook.kube.pod_defaults import LimitRangeFact, RuntimeClassFact
 from webhook.kube.quota_facts import AdmissionCheckFact, ClusterQueueFact, CohortFact
 from webhook.kube.reservation import Reservation
 from webhook.kube.volcano_facts import VolcanoQueueFact
+from webhook.kube.workload_facts import WorkloadFact
 
 _F = TypeVar("_F", bound=Fact)
 _T = TypeVar("_T")
@@ -123,6 +124,10 @@ class Snapshot:
         for names in self._known(kind).values():
             yield from names.values()
 
+    def of_namespace(self, kind: str, namespace: str) -> Mapping[str, Fact]:
+        """Every fact of a kind in a namespace, by name."""
+        return self._known(kind).get(namespace, {})
+
     def local_queue(self, namespace: str, name: str) -> LocalQueueFact | None:
         return self._named("LocalQueue", namespace, name, LocalQueueFact)
 
@@ -144,6 +149,13 @@ class Snapshot:
 
     def priority_class(self, name: str) -> WorkloadPriorityClassFact | None:
         return self._named("WorkloadPriorityClass", _CLUSTER, name, WorkloadPriorityClassFact)
+
+    def claim(self, kind: str, namespace: str, name: str) -> ClaimFact | None:
+        """A ResourceClaim or a ResourceClaimTemplate; None also for a claim that was made from a template."""
+        return self._named(kind, namespace, name, ClaimFact)
+
+    def device_classes(self) -> list[DeviceClassFact]:
+        return self._all("DeviceClass", DeviceClassFact)
 
     def volcano_queue(self, name: str) -> VolcanoQueueFact | None:
         return self._named("Queue", _CLUSTER, name, VolcanoQueueFact)

@@ -10,10 +10,10 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from webhook.kube.objects import Path
+from webhook.policy.base import Wrong
 from webhook.policy.document import Node, Plain, line_of, place_of
 from webhook.policy.fields import shown
 from webhook.policy.known_rules import KNOWN_RULES
-from webhook.policy.model import Wrong
 from webhook.policy.problem import Problem
 
 _KEY = "[key]"

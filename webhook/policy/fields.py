@@ -96,6 +96,12 @@ def _not_empty(values: list[str]) -> list[str]:
     return values
 
 
+def not_empty_list(values: list[str]) -> list[str]:
+    if not values:
+        raise ValueError("must not be an empty list; fill it")
+    return values
+
+
 def publish_no_default(schema: dict[str, Any]) -> None:
     """Of a key that is left out by default, and whose default nobody may write."""
     schema.pop("default", None)
@@ -116,6 +122,13 @@ LabelValue = Annotated[str, AfterValidator(syntax.label_value)]
 TaintKey = Annotated[str, AfterValidator(syntax.taint_key)]
 Resource = Annotated[str, AfterValidator(syntax.resource)]
 ResourcePattern = Annotated[str, AfterValidator(syntax.resource_pattern)]
+ClassPattern = Annotated[str, AfterValidator(syntax.class_pattern)]
+KindName = Annotated[str, AfterValidator(syntax.kind)]
+Plural = Annotated[str, AfterValidator(syntax.plural)]
+Version = Annotated[str, AfterValidator(syntax.version)]
+FieldPath = Annotated[str, AfterValidator(syntax.field_path)]
+TemplatePath = Annotated[str, AfterValidator(syntax.template_path)]
+LabelPlace = Annotated[str, AfterValidator(syntax.label_place)]
 NamespacePattern = Annotated[str, AfterValidator(syntax.namespace_pattern)]
 WorkloadPattern = Annotated[str, AfterValidator(syntax.workload_pattern)]
 SubjectNames = Annotated[

@@ -6,17 +6,18 @@ that would widen what is matched or switch off what is judged.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict, Field, Strict, model_validator
 
 from webhook.engine import policy as core
-from webhook.kube import accelerators, selector
+from webhook.kube import accelerators, kinds, selector
 from webhook.kube.names import MANAGED_LABEL
 from webhook.kube.objects import Path
+from webhook.policy.base import Model, Section, Wrong
 from webhook.policy.fields import (
     LARGEST,
+    ClassPattern,
     EmptyList,
     EmptyMapping,
     LabelKey,
@@ -38,32 +39,8 @@ from webhook.policy.fields import (
     publish_no_default,
     shown,
 )
+from webhook.policy.kind_row import Kind
 from webhook.policy.known_rules import RuleId
-
-
-class Wrong(ValueError):
-    """What a model finds wrong once its parts are right: problems by path below the model."""
-
-    def __init__(self, *problems: tuple[Path, str]) -> None:
-        super().__init__("; ".join(text for _, text in problems))
-        self.problems = problems
-
-
-class Model(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        alias_generator=to_camel,
-        field_title_generator=lambda name, _: to_camel(name),
-    )
-
-
-class Section(Model):
-    """A mapping whose keys are all optional: blank, it is as good as absent."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _blank(cls, value: Any) -> Any:
-        return {} if value is None else value
 
 
 class Requirement(Model):
@@ -111,6 +88,11 @@ class Accelerators(Section):
         default=core.DEFAULT_DEVICE_CLASSES,
         description="DeviceClasses (DRA) and the accelerator that each counts as, as in Kueue's deviceClassMappings.",
     )
+    runtime_classes: list[ClassPattern] = Field(
+        default=list(accelerators.RUNTIME_CLASSES),
+        description="RuntimeClasses that give a pod accelerators which it did not request, exact or with one * at the "
+        "end. A list given here replaces the default.",
+    )
 
     @model_validator(mode="after")
     def _device_classes_are_accelerators(self) -> Self:
@@ -133,7 +115,7 @@ class Accelerators(Section):
         covers = accelerators.accelerators(names, {}).covers
         # A list of other resources also drops the default device classes that it does not cover.
         classes = {name: value for name, value in self.device_classes.items() if covers(value)}
-        return accelerators.accelerators(names, classes)
+        return accelerators.accelerators(names, classes, tuple(self.runtime_classes))
 
 
 class Queue(Model):
@@ -250,6 +232,9 @@ class Policy(Model):
     accelerators: Accelerators = Field(
         default=Accelerators(), description="The resources and device classes that count as accelerators."
     )
+    kinds: Annotated[list[Kind], EmptyList] = Field(
+        default=[], description="Kinds with pod templates that are judged beside those that Floorkeeper knows."
+    )
     queues: Annotated[list[Queue], EmptyList] = Field(
         default=[], description="The LocalQueues of workloads that carry no queue label; the first match applies."
     )
@@ -271,10 +256,23 @@ class Policy(Model):
         default=[], description="Who and what is let through unjudged, each with its reason."
     )
 
+    @model_validator(mode="after")
+    def _kinds_are_new(self) -> Self:
+        known = {(row.group, row.kind): "is known already; leave it out" for row in kinds.JUDGED}
+        wrong: list[tuple[Path, str]] = []
+        for index, row in enumerate(self.kinds):
+            if (row.group, row.kind) in known:
+                wrong.append((("kinds", index), f"{row.group} {row.kind} {known[row.group, row.kind]}"))
+            known[row.group, row.kind] = f"is kinds[{index}] already; leave one of them out"
+        if wrong:
+            raise Wrong(*wrong)
+        return self
+
     def as_core(self) -> core.Policy:
         return core.Policy(
             managed_namespaces=self.managed_namespaces.as_core(),
             accelerators=self.accelerators.as_core(),
+            kinds=kinds.KINDS.and_others(entry.as_core() for entry in self.kinds),
             queues=tuple(entry.as_core() for entry in self.queues),
             inject=self.inject,
             gpu_requests=self.gpu_requests,

@@ -7,9 +7,6 @@ from datetime import date
 
 from webhook.engine.policy import Policy, QueueMapping
 from webhook.kube.selector import LabelSelector, name_matches
-from webhook.rules import RULES
-
-_BUILT = frozenset(rule.id for rule in RULES)
 
 _MOST_QUEUES = 300
 """Entries of `queues` that are compared with one another: the server asks at each reload, and must not stop for it."""
@@ -18,9 +15,6 @@ _MOST_QUEUES = 300
 def notes(policy: Policy, today: date) -> Iterator[str]:
     """Lines of 'PLACE: what is odd; what to do', in the order of a policy's keys. `today` is the date in UTC."""
     yield from _shadowed_queues(policy.queues[:_MOST_QUEUES])
-    for rule in policy.rules:
-        if rule not in _BUILT:
-            yield f"rules.{rule}: has no effect yet, since the rule is not built"
     for index, entry in enumerate(policy.exemptions):
         if entry.until is not None and entry.until < today:
             yield f"exemptions[{index}]: ended on {entry.until} ({entry.reason}); remove it, or set until anew"

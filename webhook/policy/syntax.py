@@ -15,6 +15,13 @@ RESOURCE = rf"{SUBDOMAIN}/{QUALIFIED}"
 RESOURCE_PATTERN = rf"{SUBDOMAIN}/(\*|[A-Za-z0-9][-A-Za-z0-9_.]*\*|{QUALIFIED})"
 PERCENTAGE = r"([1-9][0-9]?|100)%"
 DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+KIND = r"[A-Z][A-Za-z0-9]*"
+PLURAL = r"[a-z]([-a-z0-9]*[a-z0-9])?"
+VERSION = r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?"
+FIELD = r"[A-Za-z_][A-Za-z0-9_]*"
+FIELD_PATH = rf"{FIELD}(\.{FIELD})*"
+TEMPLATE_PATH = rf"{FIELD_PATH}((\[\*\]|\{{\*\}})(\.{FIELD})*)?"
+NAME_PREFIX = r"[a-z0-9][-.a-z0-9]*\*"
 NAMESPACE_PATTERN = r"[a-z0-9*]([-a-z0-9*]*[a-z0-9*])?"
 WORKLOAD_PATTERN = r"[a-z0-9*]([-.a-z0-9*]*[a-z0-9*])?"
 
@@ -94,6 +101,58 @@ def _is_qualified(text: str, pattern: str) -> bool:
     prefix, _, name = text.rpartition("/")
     # The lengths come first: they bound what the pattern has to look at.
     return len(prefix) <= _PREFIX and len(name) <= _NAME and re.fullmatch(pattern, text) is not None
+
+
+def class_pattern(text: str) -> str:
+    """The name of a RuntimeClass, or all that begin alike."""
+    if len(text) > _PREFIX or not re.fullmatch(f"{SUBDOMAIN}|{NAME_PREFIX}", text):
+        raise ValueError(
+            f"must be the name of a RuntimeClass or prefix*, is {shown(text)}; write for example nvidia or nvidia-*"
+        )
+    return text
+
+
+def kind(text: str) -> str:
+    if len(text) > _NAME or not re.fullmatch(KIND, text):
+        raise ValueError(f"must be the name of a kind, is {shown(text)}; write it as in manifests, such as TrainingRun")
+    return text
+
+
+def plural(text: str) -> str:
+    """A resource's name in URLs, in RBAC and in webhook configurations."""
+    if len(text) > _NAME or not re.fullmatch(PLURAL, text):
+        raise ValueError(
+            f"must be the plural name of the resource, is {shown(text)}; write it as kubectl api-resources does"
+        )
+    return text
+
+
+def version(text: str) -> str:
+    if text != "*" and not (len(text) <= _NAME and re.fullmatch(VERSION, text)):
+        raise ValueError(f"must be an API version, is {shown(text)}; write for example v1 or v1beta1, or * for all")
+    return text
+
+
+def field_path(text: str) -> str:
+    if len(text) > _PREFIX or not re.fullmatch(FIELD_PATH, text):
+        raise ValueError(f"must be a path of fields, is {shown(text)}; write for example spec.strategy.rollingUpdate")
+    return text
+
+
+def template_path(text: str) -> str:
+    """A path of fields, one of which may be a list or a mapping of which everything counts."""
+    if len(text) > _PREFIX or not re.fullmatch(TEMPLATE_PATH, text):
+        raise ValueError(
+            f"must be the path of a pod template, is {shown(text)}; write for example spec.template, "
+            "spec.groups[*].template for a list or spec.roles{*}.template for a mapping, and no more than one *"
+        )
+    return text
+
+
+def label_place(text: str) -> str:
+    if len(text) > _PREFIX or not re.fullmatch(FIELD_PATH, text):
+        raise ValueError(f"must be templates, object or a path of fields, is {shown(text)}; write one of these")
+    return text
 
 
 def namespace_pattern(text: str) -> str:

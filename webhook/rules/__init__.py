@@ -21,6 +21,7 @@ from webhook.rules import (
     shared_local_queue,
     short_grace_period,
     surge_without_quota,
+    unchecked_claim,
     uncovered_resource,
     unknown_queue,
 )
@@ -42,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     gated_pods_over_quota.RULE,
     shared_local_queue.RULE,
     replicas_over_ceiling.RULE,
+    unchecked_claim.RULE,
     short_grace_period.RULE,
     unknown_queue.RULE,
     uncovered_resource.RULE,

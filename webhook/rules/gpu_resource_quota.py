@@ -2,7 +2,8 @@
 
 A gated pod counts against a ResourceQuota from the moment it is created. With a hard limit on GPUs in place, the
 ReplicaSet cannot even create the pod that Kueue is meant to queue. The nominalQuota of ClusterQueues replaces it. Only
-the spelling requests.NAME ever had an effect; the bare name is accepted and does nothing, which is as misleading.
+the spelling requests.NAME ever had an effect; the bare name is accepted and does nothing, which is as misleading. Keys
+of a mapped DeviceClass (CLASS.deviceclass.resource.k8s.io/devices) stand for accelerators too.
 
 Labelling a namespace as managed while it holds such a quota is told in a warning.
 
@@ -24,7 +25,6 @@ from webhook.kube.quota_facts import amount
 from webhook.kube.snapshot import Snapshot
 
 _CLAIMED = ".deviceclass.resource.k8s.io/devices"
-_IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
@@ -33,7 +33,7 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
         return
     hard = mapping(at(subject.value, ("spec", "hard")))
     for key in hard:
-        if not _limits(key, policy.accelerators):
+        if not _limits(key, subject.accelerators):
             continue
         works = key.startswith("requests.") or key.endswith(_CLAIMED)
         yield Violation(
@@ -52,7 +52,7 @@ def _newly_managed(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iter
     if subject.old is not None and policy.managed_namespaces.matches(labels(subject.old)):
         return
     for quota in snapshot.resource_quotas(subject.name):
-        keys = [key for key in quota.hard if _limits(key, policy.accelerators)]
+        keys = [key for key in quota.hard if _limits(key, subject.accelerators)]
         if keys:
             yield Violation(
                 ("metadata", "labels"),
@@ -70,8 +70,7 @@ def _limits(key: str, accelerators: Accelerators) -> bool:
     """Whether a key of spec.hard stands for an accelerator, in any spelling."""
     if key.endswith(_CLAIMED):
         return key.removesuffix(_CLAIMED) in accelerators.device_classes
-    resource = key.removeprefix("requests.").removeprefix("limits.")
-    return accelerators.covers(resource) or resource.removeprefix(_IMPLICIT) in accelerators.device_classes
+    return accelerators.covers(key.removeprefix("requests.").removeprefix("limits."))
 
 
 RULE = Rule(

@@ -23,24 +23,33 @@ from webhook.engine.subject import Subject
 from webhook.kube import quantity
 from webhook.kube.kinds import WORKLOADS
 from webhook.kube.names import DEFAULT_LOCAL_QUEUE, FIELD_QUEUE
-from webhook.kube.pods import AcceleratorUse, PodTemplate
+from webhook.kube.pod_sets import PodSet
+from webhook.kube.pods import AcceleratorUse
 from webhook.kube.snapshot import Snapshot
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
     fills = policy.gpu_requests is GpuRequests.FILL
-    for template in subject.templates:
-        for use in template.accelerators:
+    for each in subject.pod_sets:
+        for use in each.template.accelerators:
             if use.asked:
-                yield from _pair(template, use, fills and may_change(subject, template, policy))
+                yield from _pair(each, use, fills and may_change(subject, each.template, policy))
+        if each.template.asks and each.understated is not None:
+            path, stated, least = each.understated
+            yield Violation(
+                path,
+                must=f"must be at least its minimum, {least}",
+                actual=f"{stated}{each.where(path)}",
+                fix=f"set it to {least}: so many are started, and Kueue counts what is here",
+                weight=least - stated,
+            )
     if not subject.is_gpu_workload:
         yield from _admitted_for_free(subject, snapshot, policy)
 
 
-def _pair(template: PodTemplate, use: AcceleratorUse, fills: bool) -> Iterator[Violation]:
-    resources = (*use.container.path, "resources")
-    request_path = (*resources, "requests", use.resource)
-    limit_path = (*resources, "limits", use.resource)
+def _pair(pods: PodSet, use: AcceleratorUse, fills: bool) -> Iterator[Violation]:
+    request_path, limit_path = use.request_path, use.limit_path
+    where = pods.where(use.container.path)
     sides = ((request_path, use.request), (limit_path, use.limit))
     amounts = []
     for path, value in sides:
@@ -48,17 +57,18 @@ def _pair(template: PodTemplate, use: AcceleratorUse, fills: bool) -> Iterator[V
             amounts.append(quantity.parse(value))
         except quantity.QuantityError as error:
             problem = str(error).removeprefix("is ")
-            yield Violation(path, must="must be a quantity", actual=problem, fix="write a whole number, such as 1")
+            fix = "write a whole number, such as 1"
+            yield Violation(path, must="must be a quantity", actual=problem + where, fix=fix)
             return
     request, limit = amounts
-    identity = (template.path, use.container.init, use.container.name, use.resource)
+    identity = (use.container.path, use.resource)
     weight = max(request, limit)
     for (path, _), amount in zip(sides, amounts, strict=True):
         if amount < 0 or not quantity.whole(amount):
             yield Violation(
                 path,
                 must="must be a whole number",
-                actual=quantity.show(amount),
+                actual=quantity.show(amount) + where,
                 fix="a device cannot be cut: write how many are needed",
                 identity=identity,
                 weight=weight,
@@ -68,7 +78,7 @@ def _pair(template: PodTemplate, use: AcceleratorUse, fills: bool) -> Iterator[V
         yield Violation(
             limit_path,
             must=f"must equal the request, {quantity.show(request)}",
-            actual="absent",
+            actual="absent" + where,
             fix=f"set it to {quantity.show(request)}",
             identity=identity,
             weight=weight,
@@ -77,7 +87,7 @@ def _pair(template: PodTemplate, use: AcceleratorUse, fills: bool) -> Iterator[V
         yield Violation(
             request_path,
             must=f"must equal the limit, {quantity.show(limit)}",
-            actual="absent",
+            actual="absent" + where,
             fix=f"set it to {quantity.show(limit)}",
             edits=(Edit(request_path, use.limit),) if fills else (),
             done=f"set to {quantity.show(limit)}",
@@ -88,7 +98,7 @@ def _pair(template: PodTemplate, use: AcceleratorUse, fills: bool) -> Iterator[V
         yield Violation(
             request_path,
             must=f"must equal the limit, {quantity.show(limit)}",
-            actual=quantity.show(request),
+            actual=quantity.show(request) + where,
             fix="set both to what the container needs",
             identity=identity,
             weight=weight,
@@ -96,26 +106,29 @@ def _pair(template: PodTemplate, use: AcceleratorUse, fills: bool) -> Iterator[V
 
 
 def _admitted_for_free(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
-    template = next((template for template in subject.templates if template.queue), None)
-    queue = template.queue if template is not None else subject.queue
-    if not queue or not subject.templates:
+    if not subject.templates or subject.kind.opaque:
         return
-    path = (*template.path, *FIELD_QUEUE) if template is not None else FIELD_QUEUE
-    if any(template.spec.get("resourceClaims") for template in subject.templates):
-        yield Violation(
-            path,
-            must="must come with a counted accelerator",
-            actual=f"{queue}, with resource claims that Floorkeeper does not count",
-            fix="see to it that Kueue's deviceClassMappings cover their device classes",
-            advice=True,
-            identity="queued",
-        )
+    template = next((template for template in subject.templates if template.queue), None)
+    if subject.label_path is not None and subject.whole_queue:
+        queue, path = subject.whole_queue, subject.label_path
+    elif template is not None:
+        queue, path = template.queue, template.label_path
+    else:
+        queue, path = subject.queue, FIELD_QUEUE
+    if not queue or any(template.spec.get("resourceClaims") for template in subject.templates):
+        # What is claimed, unchecked-claim speaks of.
         return
     local_queue = snapshot.local_queue(subject.namespace, queue)
     cluster_queue = snapshot.cluster_queue(local_queue.cluster_queue) if local_queue is not None else None
     if cluster_queue is not None and not any(
         policy.accelerators.covers(resource) for group in cluster_queue.groups for resource in group.covered
     ):
+        return
+    groups = cluster_queue.groups if cluster_queue is not None else ()
+    covered = frozenset[str]().union(*(group.covered for group in groups))
+    asked = {name for template in subject.templates for name, amount in template.totals().items() if amount}
+    if asked & covered:
+        # The queue charges them for that.
         return
     yield Violation(
         path,

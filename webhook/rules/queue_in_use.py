@@ -1,8 +1,9 @@
 """No LocalQueue or ClusterQueue is deleted while workloads are in it.
 
 Without its queue, a pod that is not admitted yet stays gated for good, and the deletion itself waits for what is
-admitted. In use means: a Deployment or StatefulSet with replicas above 0, or a Pod that none of them stands for, has
-the queue's label, on its pod template or on itself, and is not being deleted. Queues that point at each other, flavors
+admitted. In use means: a Deployment or StatefulSet with replicas above 0, a Pod that none of them stands for, or what
+Kueue admits as a whole (a Job, a LeaderWorkerSet, a RayJob …) and has not ended, has the queue's label, on its pod
+template or on itself, and is not being deleted. Queues that point at each other, flavors
 and Workloads do not count, since Kueue's own finalizers cover them, nor does what a terminating namespace holds.
 
 The annotation floorkeeper.io/allow-delete: "true" on the queue lets its deletion pass. Pointing a LocalQueue at another
@@ -23,8 +24,9 @@ from webhook.kube.kinds import CLUSTER_QUEUE, LOCAL_QUEUE
 from webhook.kube.names import ALLOW_DELETE_ANNOTATION
 from webhook.kube.objects import mapping, metadata
 from webhook.kube.snapshot import FactsMissing, Snapshot
+from webhook.kube.workload_facts import ADMITTED
 
-_USERS = ("Deployment", "StatefulSet", "Pod")
+_USERS = ("Deployment", "StatefulSet", "Pod", *(row.kind for row in ADMITTED))
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001

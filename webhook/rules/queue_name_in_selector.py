@@ -27,6 +27,9 @@ _FIX = "take it out; with kustomize, use labels with includeSelectors: false and
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
     path = subject.kind.selector
     selector = mapping(at(subject.value, path)) if path else {}
+    if QUEUE_LABEL in selector:
+        # A ReplicationController's selector is labels and nothing else; without one it has its template's labels.
+        yield Violation((*path, QUEUE_LABEL), _MUST, actual=str(selector[QUEUE_LABEL]), fix=_FIX)
     match_labels = mapping(selector.get("matchLabels"))
     if QUEUE_LABEL in match_labels:
         place = (*path, "matchLabels", QUEUE_LABEL)
@@ -38,4 +41,10 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             yield Violation(place, _MUST, actual=str(entry.get("operator")), fix=_FIX, identity="matchExpressions")
 
 
-RULE = Rule(id="queue-name-in-selector", mode=Mode.DENY, kinds=WORKLOADS, check=check, page=__doc__)
+RULE = Rule(
+    id="queue-name-in-selector",
+    mode=Mode.DENY,
+    kinds=tuple(row for row in WORKLOADS if row.selector),
+    check=check,
+    page=__doc__,
+)

@@ -1,4 +1,4 @@
-"""One replica fits what its queue can ever get.
+"""One replica, or what is admitted together, fits what its queue can ever get.
 
 Kueue admits a replica whole, with all resources of one resourceGroup from one flavor, and never adds flavors up. A
 replica that asks for more than that can never be admitted, however long it waits. What a ClusterQueue can get is its
@@ -13,21 +13,29 @@ Not evaluated: where only a flavor that does not exist yet could hold the replic
 round in a circle, and where Kueue's own configuration cannot be read. The API server may give pods a toleration for the
 accelerator that they ask for (its plugin ExtendedResourceToleration): where all depends on that, this only warns.
 
+What is admitted as a whole has to fit as a whole: a group of a LeaderWorkerSet, all pods of a Job, a Ray cluster, a
+training job. All pods of one template are in one flavor, and those of several templates may be in several. A Job that
+can be admitted in part (kueue.x-k8s.io/job-min-parallelism) is judged by its least; no other kind has one.
+
 Guide: step 2, Define the GPU Budget.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from webhook.capacity.balance import Balance, balance_of
+from webhook.capacity.packing import fit_together
 from webhook.engine.policy import Mode, Policy
+from webhook.engine.queues import listed
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.counted_pod import CountedPod, counted_pod
 from webhook.kube.flavor_fit import Toleration, label_keys, ruled_out
 from webhook.kube.kinds import WORKLOADS
+from webhook.kube.objects import Path
+from webhook.kube.pod_sets import PodSet
 from webhook.kube.quota_facts import ResourceGroup
 from webhook.kube.request_source import show_amount, source_of
 from webhook.kube.snapshot import FactsMissing, Snapshot
@@ -35,18 +43,80 @@ from webhook.kube.snapshot import FactsMissing, Snapshot
 _NOTHING: Mapping[str, int] = {}
 
 
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Pods of one template that are admitted together, and what they ask of one resource group (billionths)."""
+
+    pod: CountedPod
+    group: ResourceGroup
+    asked: Mapping[str, int]
+    count: int
+    what: str
+    """'per replica', 'for 8 pods of "workers"'."""
+
+    pods: PodSet
+
+
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
-    for template in subject.templates:
-        pod = counted_pod(template, template.queue or subject.queue, subject.namespace, snapshot)
-        if pod is None:
+    together: dict[tuple[str, ResourceGroup], list[_Share]] = {}
+    # Where each pod has a label of its own, each can be in another flavor.
+    splits = not subject.kind.labelled_whole
+    counted: set[str] = set()
+    for each in subject.pod_sets:
+        queue, framework = subject.queue_for(each.template), subject.kind.framework
+        pod = counted_pod(each.template, queue, subject.namespace, snapshot, framework)
+        count = each.minimum if subject.kind.gang else 1
+        if pod is None or count == 0:
             continue
         if pod.cluster_queue.cohort:
             snapshot.cohort(pod.cluster_queue.cohort)  # raises FactsMissing where Cohorts are not known
         balance = balance_of(snapshot, policy.capacity, policy.accelerators)
+        shared = _shared(pod, counted)
         for group in pod.cluster_queue.groups:
-            asked = {resource: pod.requests[resource] for resource in sorted(group.covered & pod.requests.keys())}
-            if asked:
-                yield from _judge(pod, group, asked, snapshot, balance)
+            one = _asked(pod, group, shared, 1)
+            if one:
+                what = _what(each, count) if subject.kind.gang else "per replica"
+                share = _Share(pod, group, _asked(pod, group, shared, count), count, what, each)
+                alone = replace(share, asked=one, count=1, what="per replica") if splits else share
+                violations = list(_judge(alone, snapshot, balance))
+                yield from violations
+                if not violations:
+                    together.setdefault((pod.cluster_queue.name, group), []).append(share)
+    for shares in together.values():
+        if subject.kind.gang and (splits or len(shares) > 1):
+            balance = balance_of(snapshot, policy.capacity, policy.accelerators)
+            yield from _judge_gang(shares, splits, snapshot, balance)
+
+
+def _shared(pod: CountedPod, counted: set[str]) -> dict[str, int]:
+    """What the pods of all templates claim together, each claim once: where it is met first."""
+    found: dict[str, int] = {}
+    for name in sorted(pod.shared.keys() - counted):
+        counted.add(name)
+        for resource, amount in pod.shared[name].items():
+            found[resource] = found.get(resource, 0) + amount
+    return found
+
+
+def _asked(pod: CountedPod, group: ResourceGroup, shared: Mapping[str, int], count: int) -> dict[str, int]:
+    """What so many pods ask of a resource group."""
+    resources = sorted(group.covered & (pod.requests.keys() | shared.keys()))
+    return {name: pod.requests.get(name, 0) * count + shared.get(name, 0) for name in resources}
+
+
+def _what(pods: PodSet, count: int) -> str:
+    of = f' of "{pods.name}"' if pods.name else ""
+    return f"for {_pods(count)}{of}"
+
+
+def _container(pods: PodSet, path: Path) -> str:
+    """Which container of several pods' it is, as far as it is not seen at once."""
+    name = pods.container(path) if pods.where(path) else ""
+    return f', container "{name}"' if name else ""
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
 
 
 @dataclass(slots=True)
@@ -99,9 +169,8 @@ def _potential(pod: CountedPod, flavor: str, resource: str, balance: Balance) ->
     return most
 
 
-def _judge(
-    pod: CountedPod, group: ResourceGroup, asked: Mapping[str, int], snapshot: Snapshot, balance: Balance
-) -> Iterator[Violation]:
+def _judge(share: _Share, snapshot: Snapshot, balance: Balance) -> Iterator[Violation]:
+    pod, group, asked = share.pod, share.group, share.asked
     flavors = _flavors(pod, group, asked, snapshot, balance)
     if flavors.fits:
         return
@@ -112,7 +181,7 @@ def _judge(
     out = [f"{name} is ruled out by {reason}" for name, reason in flavors.ruled_out.items()]
     if not flavors.short:
         yield Violation(
-            (*pod.template.path, "spec"),
+            pod.template.spec_path,
             must=f'must be let onto a flavor of ClusterQueue "{queue.name}" for {", ".join(asked)}',
             actual=f"let onto none: {', '.join(out) or 'it has none'}",
             fix="select nodes by labels that one of them has, and tolerate its taints: else no pod is admitted",
@@ -125,15 +194,68 @@ def _judge(
     gives = [f"{name} gives at most {_show(short, some)}" for name, short in flavors.short.items()]
     quota = "nominalQuota, its borrowingLimit or what its cohort lends" if queue.cohort else "nominalQuota"
     let_in = ", or let it onto another flavor" if out else ""
+    path = source_of(resource, pod, snapshot).path
     yield Violation(
-        source_of(resource, pod, snapshot).path,
+        path,
         must=f'must fit what ClusterQueue "{queue.name}" can ever get in one flavor',
-        actual=f"{_show(some)} per replica: {', '.join((*gives, *out))}",
+        actual=f"{_show(some)} {share.what}{_container(share.pods, path)}: {', '.join((*gives, *out))}",
         fix=f"ask for less, or raise the queue's {quota}{let_in}: else no pod is admitted",
         advice=advice,
         identity=(pod.template.path, resource),
         weight=asked[resource],
     )
+
+
+def _judge_gang(shares: list[_Share], splits: bool, snapshot: Snapshot, balance: Balance) -> Iterator[Violation]:
+    """Of pods that fit template by template."""
+    first = shares[0]
+    queue, group = first.pod.cluster_queue, first.group
+    gives = {
+        flavor: {resource: _potential(first.pod, flavor, resource, balance) for resource in group.covered}
+        for flavor in group.flavors
+    }
+    missing = [flavor for flavor in group.flavors if snapshot.flavor(flavor) is None]
+    total: dict[str, int] = {}
+    for share in shares:
+        for resource, amount in share.asked.items():
+            if amount:
+                total[resource] = total.get(resource, 0) + amount
+    enough = all(sum(most[name] for most in gives.values()) >= amount for name, amount in total.items())
+
+    def fit(choices: list[list[str]]) -> bool:
+        return enough and (splits or fit_together([share.asked for share in shares], gives, choices))
+
+    if fit([_let_onto(share, snapshot, known=True) for share in shares]):
+        return
+    if missing and fit([_let_onto(share, snapshot) for share in shares]):
+        raise FactsMissing("ResourceFlavor", f"{missing[0]} does not exist yet")
+    most = [f"{flavor} gives at most {_show({name: gives[flavor][name] for name in total}, total)}" for flavor in gives]
+    quota = "nominalQuota, its borrowingLimit or what its cohort lends" if queue.cohort else "nominalQuota"
+    resource = next(iter(total))
+    largest = max(shares, key=lambda share: share.asked.get(resource, 0))
+    pods = listed([share.what.removeprefix("for ") for share in shares], 4)
+    yield Violation(
+        source_of(resource, largest.pod, snapshot).path,
+        must=f'must fit what ClusterQueue "{queue.name}" can ever get, with all pods that are admitted together',
+        actual=f"{_show(total)} for {pods}: {', '.join(most)}",
+        fix=f"ask for less, or raise the queue's {quota}: else no pod is admitted",
+        advice=fit([_let_onto(share, snapshot, _added_tolerations(share.pod)) for share in shares]),
+        identity=("together", *sorted(group.covered)),
+        weight=max(total.values()),
+    )
+
+
+def _let_onto(
+    share: _Share, snapshot: Snapshot, tolerations: tuple[Toleration, ...] = (), *, known: bool = False
+) -> list[str]:
+    """The flavors that Kueue may give to these pods; with `known`, of those that exist."""
+    facts = {name: snapshot.flavor(name) for name in share.group.flavors}
+    keys = label_keys(fact for fact in facts.values() if fact is not None)
+    return [
+        name
+        for name, fact in facts.items()
+        if (not known if fact is None else not ruled_out(share.pod.template.spec, fact, keys, tolerations))
+    ]
 
 
 def _added_tolerations(pod: CountedPod) -> tuple[Toleration, ...]:

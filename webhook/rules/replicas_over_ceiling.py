@@ -2,8 +2,12 @@
 
 Kueue gates every replica beyond that, and it stays as a pending pod. What a queue can ever hold is its own quota and
 what its cohort can lend; each replica is in one flavor, and all flavors of the queue count. Judged when an autoscaler
-is written, and when its target is, a Deployment or StatefulSet with accelerators and a queue. A ScaledObject without
-maxReplicaCount has 100. The HorizontalPodAutoscaler that KEDA keeps for a ScaledObject is left out.
+is written, and when its target is, with accelerators and a queue. A ScaledObject without maxReplicaCount has 100. The
+HorizontalPodAutoscaler that KEDA keeps for a ScaledObject is left out. Of targets, a Deployment, a StatefulSet and a
+LeaderWorkerSet are known when the autoscaler is written.
+
+Some workloads say themselves how far they are scaled: the worker groups of a Ray cluster with enableInTreeAutoscaling,
+by maxReplicas and numOfHosts, a SparkApplication, a Knative Service, an InferenceService. They are judged alike.
 
 A ScaledObject's trigger by Utilization is told too: it counts the pods that are there, and gated ones skew it.
 
@@ -22,17 +26,20 @@ from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.autoscaler_facts import AutoscalerFact
 from webhook.kube.facts import PROJECTIONS, Fact
-from webhook.kube.kinds import AUTOSCALERS, DEPLOYMENT, STATEFUL_SET
+from webhook.kube.kinds import AUTOSCALERS, DEPLOYMENT, LEADER_WORKER_SET, STATEFUL_SET, WORKLOADS
+from webhook.kube.pod_sets import PodSet, Scaling
 from webhook.kube.quantity import show
 from webhook.kube.snapshot import FactsMissing, Snapshot
 
-_TARGETS = (DEPLOYMENT, STATEFUL_SET)
+_TARGETS = (DEPLOYMENT, STATEFUL_SET, LEADER_WORKER_SET)
+_SCALED = tuple(row for row in WORKLOADS if row.replicas or any(template.maximum for template in row.templates))
+_NOTHING: Mapping[str, int] = {}
 _MAXIMUM = {"HorizontalPodAutoscaler": "maxReplicas", "ScaledObject": "maxReplicaCount"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Replica:
-    """One pod of a workload: the LocalQueue that it is in, and the accelerators that it asks for, in billionths."""
+    """One unit of a workload: the LocalQueue that it is in, and the accelerators that it asks for, in billionths."""
 
     namespace: str
     queue: str
@@ -57,8 +64,12 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
         autoscaler = PROJECTIONS[subject.kind.kind](subject.value)
         if isinstance(autoscaler, AutoscalerFact):
             yield from _of_autoscaler(subject, autoscaler, snapshot, policy)
-    else:
+        return
+    if subject.kind.replicas:
         yield from _of_target(subject, snapshot, policy)
+    for each in subject.pod_sets:
+        if each.scaling is not None:
+            yield from _of_itself(subject, each, each.scaling, snapshot, policy)
 
 
 def _of_autoscaler(
@@ -126,6 +137,33 @@ def _of_pair(replica: _Replica, autoscaler: AutoscalerFact, snapshot: Snapshot, 
         )
 
 
+def _of_itself(
+    subject: Subject, pods: PodSet, scaling: Scaling, snapshot: Snapshot, policy: Policy
+) -> Iterator[Violation]:
+    """A workload that scales itself. What its other templates ask for at the most is taken off what there is."""
+    queue = subject.queue_for(pods.template)
+    replica = _replica(subject.namespace, queue, pods.template.accelerators_asked(), policy)
+    others: dict[str, int] = {}
+    for each in subject.pod_sets:
+        if each is not pods and subject.queue_for(each.template) == queue:
+            most = each.scaling.maximum * each.scaling.each if each.scaling is not None else each.pods
+            for name, amount in each.template.accelerators_asked().items():
+                others[name] = others.get(name, 0) + amount * most
+    ceiling = _ceiling(replica, snapshot, policy, others) if replica is not None and scaling.each else None
+    if replica is None or ceiling is None or scaling.maximum * scaling.each <= ceiling.replicas:
+        return
+    count, field = ceiling.replicas // scaling.each, str(scaling.path[-1])
+    hosts = f" on each of {scaling.each} hosts" if scaling.each > 1 else ""
+    beside = " beside the rest of it" if others else ""
+    yield Violation(
+        scaling.path,
+        must=f'must be at most {count}, all that ClusterQueue "{ceiling.cluster_queue}" can ever hold{beside}',
+        actual=f"{scaling.maximum}, with {_asked(replica)} a replica{hosts}",
+        fix=f"lower {field} to {count}, or raise quota" if count else "raise quota, or let a replica ask for less",
+        weight=scaling.maximum - count,
+    )
+
+
 def _key(autoscaler: AutoscalerFact) -> tuple[str, str, str]:
     return autoscaler.kind, autoscaler.namespace, autoscaler.name
 
@@ -151,10 +189,14 @@ def _target(namespace: str, autoscaler: AutoscalerFact, snapshot: Snapshot, poli
 
 
 def _own(subject: Subject, policy: Policy) -> _Replica | None:
-    if not subject.templates:
+    """A unit as its labels stand: one pod, or all that are admitted together."""
+    if not subject.pod_sets:
         return None
-    template = subject.templates[0]
-    return _replica(subject.namespace, template.queue or subject.queue, template.totals(), policy)
+    asks: dict[str, int] = {}
+    for each in subject.pod_sets if subject.kind.gang else subject.pod_sets[:1]:
+        for name, amount in each.template.totals().items():
+            asks[name] = asks.get(name, 0) + amount * each.pods
+    return _replica(subject.namespace, subject.queue_for(subject.pod_sets[0].template), asks, policy)
 
 
 def _replica(namespace: str, queue: str, requests: Mapping[str, int], policy: Policy) -> _Replica | None:
@@ -166,8 +208,12 @@ def _asked(replica: _Replica) -> str:
     return " and ".join(f"{show(amount)} {resource}" for resource, amount in sorted(replica.asks.items()))
 
 
-def _ceiling(replica: _Replica, snapshot: Snapshot, policy: Policy) -> _Ceiling | None:
-    """None where a queue is not there, or covers none of what is asked. Raises FactsMissing for a circle of Cohorts."""
+def _ceiling(
+    replica: _Replica, snapshot: Snapshot, policy: Policy, others: Mapping[str, int] = _NOTHING
+) -> _Ceiling | None:
+    """`others` is what else has to be there, in billionths.
+
+    None where a queue is not there, or covers none of what is asked. Raises FactsMissing for a circle of Cohorts."""
     local_queue = snapshot.local_queue(replica.namespace, replica.queue)
     queue = snapshot.cluster_queue(local_queue.cluster_queue) if local_queue is not None else None
     if queue is None:
@@ -183,7 +229,8 @@ def _ceiling(replica: _Replica, snapshot: Snapshot, policy: Policy) -> _Ceiling 
         asked = {name: amount for name, amount in replica.asks.items() if name in group.covered}
         if asked:
             # A replica has all that the group covers from one flavor.
-            counts.append(sum(_fitting(trees, queue.name, flavor, asked) for flavor in group.flavors))
+            most = sum(_fitting(trees, queue.name, flavor, asked) for flavor in group.flavors)
+            counts.append(max(0, most - max(-(-others.get(name, 0) // amount) for name, amount in asked.items())))
     return _Ceiling(queue.name, min(counts)) if counts else None
 
 
@@ -194,7 +241,7 @@ def _fitting(trees: QuotaTrees, queue: str, flavor: str, asked: Mapping[str, int
 RULE = Rule(
     id="replicas-over-ceiling",
     mode=Mode.WARN,
-    kinds=(*_TARGETS, *AUTOSCALERS),
+    kinds=(*_SCALED, *AUTOSCALERS),
     check=check,
     needs=frozenset({"LocalQueue", "ClusterQueue", "Cohort", *_MAXIMUM, *(kind.kind for kind in _TARGETS)}),
     page=__doc__,

@@ -2,7 +2,8 @@
 
 Two workloads on one LocalQueue share one floor: nothing guarantees either of them its part, and ClusterQueue namespace
 selectors cannot tell two models of one namespace apart. Workloads that something else controls are left out, and so are
-two that the policy's `queues` maps to the same LocalQueue.
+two that the policy's `queues` maps to the same LocalQueue. Jobs and other workloads that come to an end are no models,
+and may share a queue.
 
 Guide: Limitations, 'Same-namespace routing needs one LocalQueue per model'.
 """
@@ -16,19 +17,21 @@ from typing import cast
 from webhook.engine.policy import Mode, Policy
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
-from webhook.kube.facts import Fact, WorkloadFact, workload_labels
+from webhook.kube.facts import Fact
 from webhook.kube.kinds import WORKLOADS
 from webhook.kube.names import FIELD_QUEUE
 from webhook.kube.snapshot import Snapshot
+from webhook.kube.workload_facts import ADMITTED, WorkloadFact, workload_labels
 
-_USERS = ("Deployment", "StatefulSet", "Pod")
+_USERS = ("Deployment", "StatefulSet", "Pod", *(row.kind for row in ADMITTED if row.serves))
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
     if subject.owner is not None or not subject.is_gpu_workload:
         return
-    for template in subject.templates:
-        queue = template.queue or subject.queue
+    # One label stands for all templates, or each has its own.
+    for template in subject.templates[:1] if subject.label_path is not None else subject.templates:
+        queue = subject.queue_for(template)
         if not queue:
             continue
         own_labels = workload_labels(subject.value, template.value)
@@ -36,7 +39,7 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
         others = _others(subject, queue, snapshot, policy if mapped else None)
         if others:
             yield Violation(
-                (*template.path, *FIELD_QUEUE) if template.queue else FIELD_QUEUE,
+                subject.label_path or (template.label_path if template.queue else FIELD_QUEUE),
                 must="must serve one model",
                 actual=f"{queue}, also that of {others}",
                 fix="give each model a LocalQueue",
@@ -80,7 +83,7 @@ def _unmapped(names: Iterable[str], queue: str, policy: Policy, facts: Mapping[s
 RULE = Rule(
     id="shared-local-queue",
     mode=Mode.WARN,
-    kinds=WORKLOADS,
+    kinds=tuple(row for row in WORKLOADS if row.serves),
     check=check,
     needs=frozenset(_USERS),
     page=__doc__,

@@ -2,7 +2,8 @@
 
 A preempted replica is a deleted serving pod: requests in flight are lost if terminationGracePeriodSeconds ends before
 they do. The policy's gracePeriod.minimumSeconds says what is enough, 60 unless it is set; the API server's own
-default is 30.
+default is 30. A Knative Service says it by its timeoutSeconds. Jobs and other workloads that come to an end by
+themselves are passed over: they answer no requests.
 
 Guide: How It Interacts With the HPA, 'A preempted replica is a deleted serving pod'.
 """
@@ -17,18 +18,17 @@ from webhook.engine.subject import Subject
 from webhook.kube.kinds import WORKLOADS
 from webhook.kube.snapshot import Snapshot
 
-_DEFAULT = 30  # seconds, as the API server fills it in
-
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
+    field, absent = subject.kind.grace
     for template in subject.templates:
         if not template.asks:
             continue
-        given = template.spec.get("terminationGracePeriodSeconds")
-        seconds = given if isinstance(given, int) else _DEFAULT
+        given = template.spec.get(field)
+        seconds = given if isinstance(given, int) else absent
         if seconds < policy.minimum_grace_seconds:
             yield Violation(
-                (*template.path, "spec", "terminationGracePeriodSeconds"),
+                (*template.spec_path, field),
                 must=f"must be at least {policy.minimum_grace_seconds}",
                 actual=str(seconds),
                 fix="allow for the longest request in flight: a preempted replica is a deleted pod",
@@ -36,4 +36,10 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             )
 
 
-RULE = Rule(id="short-grace-period", mode=Mode.WARN, kinds=WORKLOADS, check=check, page=__doc__)
+RULE = Rule(
+    id="short-grace-period",
+    mode=Mode.WARN,
+    kinds=tuple(row for row in WORKLOADS if row.serves),
+    check=check,
+    page=__doc__,
+)

@@ -1,4 +1,4 @@
-"""A GPU Deployment rolls with maxSurge 0 and maxUnavailable of at least 1.
+"""A GPU workload rolls with maxSurge 0 and maxUnavailable of at least 1.
 
 Under the default strategy, 25% and 25%, a Deployment of one replica makes the new pod before it deletes the old one.
 Once the budget is fully admitted the new pod has no quota to claim: Kueue gates it, and the rollout waits for ever
@@ -7,6 +7,9 @@ behind it.
 Fixed by setting maxSurge to 0. maxUnavailable is kept, unless it is 0 or 0%: then it becomes the policy's
 rollout.maxUnavailable. A percentage that rounds to 0 still rolls one pod at a time. Changing the strategy restarts
 nothing. Recreate is left alone. An omitted strategy is judged as what the API server fills in.
+So are a LeaderWorkerSet and the canary of an Argo Rollout. What surges by way of an operator is told, and so is what
+always starts new pods before old ones go: blue-green, a RayService's new cluster, a Knative revision, the Deployment of
+an LLMInferenceService.
 
 Guide: step 3, 'First set the rollout strategy'.
 """
@@ -22,31 +25,51 @@ from webhook.engine.policy import Mode, Policy
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.kinds import WORKLOADS
-from webhook.kube.objects import Path, at, mapping
+from webhook.kube.objects import Object, at, mapping
+from webhook.kube.row import Surge
 from webhook.kube.snapshot import Snapshot
 
 _ROLLING = "RollingUpdate"
-_DEFAULT = "25%"  # of both fields, as the API server fills them in
 _ZERO_PERCENT = re.compile(r"0+%", re.ASCII)
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
-    path = subject.kind.surge
-    if not path or not subject.is_gpu_workload:
+    if not subject.is_gpu_workload:
         return
-    strategy = mapping(at(subject.value, path[:-1]))
-    if strategy.get("type") not in (None, "", _ROLLING):
+    if subject.kind.surge is not None:
+        yield from _surging(subject.value, subject.kind.surge, policy)
+    for doubling in subject.kind.doubles:
+        found = at(subject.value, doubling.path)
+        value = found if isinstance(found, str) else "there" if found is not None else doubling.absent
+        kept = bool(doubling.without) and at(subject.value, doubling.without) is not None
+        if value and value not in doubling.unless and not kept:
+            yield Violation(
+                doubling.path,
+                must="must not start new pods before old ones go",
+                actual=doubling.actual or value,
+                fix=f"{doubling.fix}: they have no quota to claim",
+                advice=True,
+            )
+
+
+def _surging(value: Object, surge: Surge, policy: Policy) -> Iterator[Violation]:
+    path = surge.path
+    if surge.type and at(value, surge.type) not in (None, "", _ROLLING):
         return
-    rolling = mapping(at(strategy, path[-1:]))
-    surge, unavailable = rolling.get("maxSurge"), rolling.get("maxUnavailable")
-    if not _is_zero(surge):
+    found = at(value, path)
+    if surge.optional and not isinstance(found, dict):
+        return
+    rolling = mapping(found)
+    most, unavailable = rolling.get("maxSurge", surge.surge), rolling.get("maxUnavailable", surge.unavailable)
+    if not _is_zero(surge.surge if most is None else most):
         yield Violation(
             (*path, "maxSurge"),
             must="must be 0",
-            actual=_shown(surge),
+            actual=_shown(surge.surge if most is None else most),
             fix="set it to 0: a surge pod has no quota to claim, so the rollout would wait for ever",
-            edits=_surge_edits(path, strategy, unavailable),
+            edits=tuple(_surge_edits(value, surge)) if surge.fixed else (),
             done="set to 0",
+            advice=not surge.fixed,
         )
     if _is_zero(unavailable):
         yield Violation(
@@ -54,18 +77,19 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             must="must be at least 1",
             actual=_shown(unavailable),
             fix=f"set it to {policy.max_unavailable}: with maxSurge 0, no pod could ever be replaced",
-            edits=(Edit((*path, "maxUnavailable"), policy.max_unavailable),),
+            edits=(Edit((*path, "maxUnavailable"), policy.max_unavailable),) if surge.fixed else (),
             done=f"set to {policy.max_unavailable}",
+            advice=not surge.fixed,
         )
 
 
-def _surge_edits(path: Path, strategy: Any, unavailable: Any) -> tuple[Edit, ...]:
+def _surge_edits(value: Object, surge: Surge) -> Iterator[Edit]:
     """An omitted strategy is written out whole, so that it ends as a filled-in one does."""
-    edits = [] if strategy.get("type") else [Edit((*path[:-1], "type"), _ROLLING)]
-    edits.append(Edit((*path, "maxSurge"), 0))
-    if unavailable is None:
-        edits.append(Edit((*path, "maxUnavailable"), _DEFAULT))
-    return tuple(edits)
+    if surge.type and not at(value, surge.type):
+        yield Edit(surge.type, _ROLLING)
+    yield Edit((*surge.path, "maxSurge"), 0)
+    if surge.type and at(value, (*surge.path, "maxUnavailable")) is None:
+        yield Edit((*surge.path, "maxUnavailable"), surge.unavailable)
 
 
 def _is_zero(value: Any) -> bool:
@@ -77,7 +101,14 @@ def _is_zero(value: Any) -> bool:
 def _shown(value: Any) -> str:
     if isinstance(value, str) and not value.endswith("%"):
         return f'"{value}"'
-    return _DEFAULT if value is None else str(value)
+    return str(value)
 
 
-RULE = Rule(id="surge-without-quota", mode=Mode.DENY, kinds=WORKLOADS, check=check, fixes=True, page=__doc__)
+RULE = Rule(
+    id="surge-without-quota",
+    mode=Mode.DENY,
+    kinds=tuple(row for row in WORKLOADS if row.surge or row.doubles),
+    check=check,
+    fixes=True,
+    page=__doc__,
+)

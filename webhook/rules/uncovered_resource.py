@@ -28,8 +28,10 @@ from webhook.kube.snapshot import Snapshot
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
-    for template in subject.templates:
-        pod = counted_pod(template, template.queue or subject.queue, subject.namespace, snapshot)
+    for each in subject.pod_sets:
+        template = each.template
+        framework = subject.kind.framework
+        pod = counted_pod(template, subject.queue_for(template), subject.namespace, snapshot, framework)
         if pod is None or not pod.configuration.checks_undeclared:
             continue
         covered = sorted(frozenset().union(*(group.covered for group in pod.cluster_queue.groups)))
@@ -40,7 +42,7 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
                     source.path,
                     must=f'must be among what ClusterQueue "{pod.cluster_queue.name}" covers '
                     f"({listed(covered) or 'nothing'})",
-                    actual=source.asks,
+                    actual=source.asks + each.where(source.path),
                     fix=f"cover {resource}, {source.remedy}: else no pod is admitted",
                     identity=(template.path, resource),
                 )

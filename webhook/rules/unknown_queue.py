@@ -17,17 +17,21 @@ from webhook.engine.queues import listed
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.kinds import WORKLOADS
+from webhook.kube.kueue_facts import POD_FRAMEWORK
 from webhook.kube.names import PRIORITY_CLASS_LABEL, QUEUE_LABEL
-from webhook.kube.objects import Path, label
+from webhook.kube.objects import Path, at, mapping, metadata, string
 from webhook.kube.snapshot import FactsMissing, Snapshot
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
     chains = [
         *(
-            link(queue, path, subject.namespace, snapshot)
+            chain
             for queue, path in _named(subject, QUEUE_LABEL).items()
-            for link in (_queue, _kueue)
+            for chain in (
+                _queue(queue, path, subject.namespace, snapshot),
+                _kueue(queue, path, subject, snapshot),
+            )
         ),
         *(_priority_class(name, path, snapshot) for name, path in _named(subject, PRIORITY_CLASS_LABEL).items()),
     ]
@@ -44,10 +48,16 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
 
 def _named(subject: Subject, key: str) -> dict[str, Path]:
     """What a label names on the pod templates and the object, each name with the first place where it stands."""
+    holders = [(template.metadata, (*template.path, *template.shape.metadata)) for template in subject.templates]
+    if isinstance(subject.kind.label, tuple):
+        where = (*subject.kind.label, "metadata")
+        holders.append((mapping(at(subject.value, where)), where))
+    holders.append((metadata(subject.value), ("metadata",)))
     places: dict[str, Path] = {}
-    for value, path in (*((template.value, template.path) for template in subject.templates), (subject.value, ())):
-        if label(value, key):
-            places.setdefault(label(value, key), (*path, "metadata", "labels", key))
+    for holder, path in holders:
+        name = string(mapping(holder.get("labels")).get(key))
+        if name:
+            places.setdefault(name, (*path, "labels", key))
     return places
 
 
@@ -104,18 +114,22 @@ def _queue(queue: str, path: Path, namespace: str, snapshot: Snapshot) -> Iterat
         )
 
 
-def _kueue(queue: str, path: Path, namespace: str, snapshot: Snapshot) -> Iterator[Violation]:
+def _kueue(queue: str, path: Path, subject: Subject, snapshot: Snapshot) -> Iterator[Violation]:
     """Whether Kueue looks at the label at all. Where nothing tells how it is set up, nothing is said."""
+    framework, namespace = subject.kind.framework, subject.namespace
     try:
-        setting = snapshot.kueue_configuration().leaves_out(namespace, _labels(namespace, snapshot))
+        configuration = snapshot.kueue_configuration()
+        setting = configuration.leaves_out(framework, namespace, _labels(namespace, snapshot))
     except FactsMissing:
         return
     if setting:
+        off = setting == "integrations.frameworks"
+        strands = off and framework == POD_FRAMEWORK and configuration.strands_pods
         yield Violation(
             path,
-            must="must be where Kueue gates pods",
-            actual=f"{queue}, which does nothing here",
-            fix=f"see {setting} in Kueue's configuration",
+            must="must be where Kueue heeds it",
+            actual=f"{queue}, which {'gates the pods for ever' if strands else 'does nothing'} here",
+            fix=f"{f'add {framework} to' if off else 'see'} {setting} in Kueue's configuration",
             identity=("configuration", setting),
         )
 

@@ -17,7 +17,7 @@ from webhook.engine.rule import Rule, Stage
 from webhook.engine.subject import Subject
 from webhook.engine.verdict import Verdict
 from webhook.kube.facts import PROJECTIONS
-from webhook.kube.kinds import FLOORS, JUDGED, NAMESPACE, Kind, kind_of
+from webhook.kube.kinds import FLOORS, NAMESPACE, Kind
 from webhook.kube.objects import metadata, string
 from webhook.kube.snapshot import Snapshot
 from webhook.server.review import MalformedReview, Review
@@ -90,20 +90,13 @@ class Admission:
     ) -> None:
         self._rules = rules
         self._removals = frozenset(kind for rule in rules if rule.removal for kind in rule.kinds)
-        self._needs = {
-            (kind, removal): frozenset[str]().union(
-                *(rule.needs for rule in rules if kind in rule.kinds and rule.removal is removal)
-            )
-            for kind in JUDGED
-            for removal in (False, True)
-        }
         self._policies = policies
         self._source = source
         self._today = today
 
     async def decide(self, stage: Stage, review: Review) -> Decision:
         """The decision. Raises MalformedReview, FactsMissing if the namespaces are not known, and LedgerError."""
-        kind = kind_of(review.group, review.kind)
+        kind = self._policies.policy.kinds.of(review.group, review.kind)
         if kind is None or review.sub_resource or not self._judges(stage, review, kind):
             return _NOT_JUDGED
         if not review.namespace and kind is not NAMESPACE and not kind.cluster_scoped:
@@ -139,6 +132,7 @@ class Admission:
             user=review.user,
             groups=review.groups,
             removal=removal,
+            kinds=policy.kinds,
         )
         return judge(self._rules, stage, subject, snapshot or self._source.snapshot, policy, self._today())
 
@@ -156,7 +150,7 @@ class Admission:
         """Whether some rule may deny a write for what it changes. Else nobody would be kept from anything."""
         modes = self._policies.policy.rules
         return any(
-            rule.judges_change and kind in rule.kinds and modes.get(rule.id, rule.mode) is Mode.DENY
+            rule.judges_change and rule.judges(kind) and modes.get(rule.id, rule.mode) is Mode.DENY
             for rule in self._rules
         )
 
@@ -188,9 +182,11 @@ class Admission:
 
     def _stale(self, stage: Stage, kind: Kind, review: Review, verdict: Verdict) -> str:
         """Said in /validate, of every answer that rests on old facts, a clean one too."""
-        needs = self._needs[kind, review.operation == "DELETE"]
-        if stage is Stage.MUTATE or verdict.passed_over or not needs:
+        if stage is Stage.MUTATE or verdict.passed_over:
             return ""
+        removal = review.operation == "DELETE"
+        asked = (rule.needs for rule in self._rules if rule.judges(kind) and rule.removal is removal)
+        needs = frozenset[str]().union(*asked)
         states = self._source.states()
         old = {name: states[name].age_seconds for name in needs if name in states}
         old = {name: age for name, age in old.items() if age > STALE_SECONDS}

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from webhook.capacity.balance import balance_of
 from webhook.capacity.volcano import volcano_of
 from webhook.engine.policy import Policy
+from webhook.kube.snapshot import FactsMissing
 from webhook.policy import PolicyFile
 from webhook.scope import agree, webhook_configurations
 from webhook.server.readiness import Readiness
@@ -18,6 +19,7 @@ from webhook.sources.source import Source
 RENDER_AGAIN = "policy changes what the API server must send: render and apply the webhook configurations again"
 START_AGAIN = "policy asks to discount pods outside of any queue, which are watched from the start only: start it again"
 NOT_DISCOUNTED = "policy asks to discount pods outside of any queue, which are not known, so nothing is discounted"
+UNNAMED = "DeviceClasses give accelerators by names that policy does not have: add {} to its accelerators.resources"
 
 _SECONDS = 1.0
 """Between two looks at the file."""
@@ -83,10 +85,21 @@ class PolicyReload:
                 notes.append(START_AGAIN)
             elif not state.known and not state.required:
                 notes.append(NOT_DISCOUNTED)
+        notes += self._unnamed()
         self._readiness.policy_note = "; ".join(notes)
         for note in notes:
             if note not in before:
                 log.warning(note)
+
+    def _unnamed(self) -> list[str]:
+        """Resources that stand for accelerators of the policy, and that the API server does not know to ask about."""
+        named = self._policies.policy.accelerators
+        try:
+            backed = named.backed_by(self._readiness.source.snapshot.device_classes())
+        except FactsMissing:
+            return []
+        names = ", ".join(sorted(backed.exact - named.exact))
+        return [UNNAMED.format(names)] if names else []
 
     def tell_oddities(self) -> None:
         """What of the policy has no effect."""

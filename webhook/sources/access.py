@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from webhook.kube.names import KUEUE_CONFIG_MAP, KUEUE_GROUP, QUEUE_LABEL, VOLCANO_GROUP
+from webhook.kube.kinds import BUILT_IN
+from webhook.kube.names import KUEUE_CONFIG_MAP, KUEUE_GROUP, QUEUE_LABEL, RESOURCE_GROUP, VOLCANO_GROUP
+from webhook.kube.workload_facts import ADMITTED
 
 LIST_WATCH = frozenset({"list", "watch"})
 GET_LIST_WATCH = frozenset({"get", "list", "watch"})
@@ -74,9 +76,15 @@ class Access:
 
 
 _KEDA_GROUP = "keda.sh"
-_PRODUCTS: Mapping[str, str] = {KUEUE_GROUP: "Kueue", _KEDA_GROUP: "KEDA", VOLCANO_GROUP: "Volcano"}
+_PRODUCTS: Mapping[str, str] = {
+    KUEUE_GROUP: "Kueue",
+    _KEDA_GROUP: "KEDA",
+    VOLCANO_GROUP: "Volcano",
+    RESOURCE_GROUP: "dynamic resource allocation",
+}
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _KUEUE_VERSIONS = ("v1beta2", "v1beta1")
+_DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
 
 ACCESS: Mapping[str, Access] = {
     row.kind: row
@@ -92,6 +100,18 @@ ACCESS: Mapping[str, Access] = {
         Access("Deployment", "apps", "deployments"),
         Access("StatefulSet", "apps", "statefulsets"),
         Access("Pod", "", "pods", label_selector=QUEUE_LABEL, field_selector=_UNFINISHED, metadata_only=True),
+        *(
+            Access(
+                row.kind,
+                row.group,
+                row.resource,
+                versions=row.versions,
+                optional=row.group not in BUILT_IN,
+                absent_is_none=row.group not in BUILT_IN,
+                label_selector=QUEUE_LABEL,
+            )
+            for row in ADMITTED
+        ),
         Access("UnqueuedPod", "", "pods", label_selector=f"!{QUEUE_LABEL}", field_selector=_UNFINISHED),
         Access("HorizontalPodAutoscaler", "autoscaling", "horizontalpodautoscalers", versions=("v2",)),
         Access(
@@ -104,6 +124,33 @@ ACCESS: Mapping[str, Access] = {
             "WorkloadPriorityClass", KUEUE_GROUP, "workloadpriorityclasses", LIST_WATCH, _KUEUE_VERSIONS, optional=True
         ),
         Access("Queue", VOLCANO_GROUP, "queues", versions=("v1beta1",), optional=True, absent_is_none=True),
+        Access(
+            "ResourceClaimTemplate",
+            RESOURCE_GROUP,
+            "resourceclaimtemplates",
+            LIST_WATCH,
+            _DRA_VERSIONS,
+            optional=True,
+            absent_is_none=True,
+        ),
+        Access(
+            "ResourceClaim",
+            RESOURCE_GROUP,
+            "resourceclaims",
+            LIST_WATCH,
+            _DRA_VERSIONS,
+            optional=True,
+            absent_is_none=True,
+        ),
+        Access(
+            "DeviceClass",
+            RESOURCE_GROUP,
+            "deviceclasses",
+            LIST_WATCH,
+            _DRA_VERSIONS,
+            optional=True,
+            absent_is_none=True,
+        ),
     )
 }
 """A row for each kind of PROJECTIONS. A pod that has finished holds no accelerator and never comes back."""

@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import cast
+from functools import partial
 from urllib.parse import quote
 
 import orjson
 
-from webhook.kube.facts import PROJECTIONS, Fact, LocalQueueFact
+from webhook.kube.facts import PROJECTIONS, Fact
 from webhook.kube.snapshot import Snapshot
 from webhook.sources.access import ACCESS
 from webhook.sources.connection import Connection, StatusError
@@ -20,7 +20,7 @@ from webhook.sources.timing import Timing
 
 _log = logging.getLogger("floorkeeper.cluster")
 
-CONFIRMED = frozenset({"Namespace", "LocalQueue"})
+CONFIRMED = frozenset({"Namespace", "LocalQueue", "ResourceClaimTemplate", "ResourceClaim"})
 """The kinds that a user creates a moment before the objects that need them."""
 
 _THREADS = 4
@@ -98,7 +98,7 @@ class Confirmation:
         if key in self._running:
             await asyncio.wait({self._running[key]})
         self._running[key] = self._asked.pop(key)
-        fetch = self._fetch_namespace if kind == "Namespace" else self._fetch_local_queues
+        fetch = self._fetch_namespace if kind == "Namespace" else partial(self._fetch_all, kind)
         try:
             for _ in range(_ATTEMPTS):
                 mark = self._mark(kind, namespace)
@@ -122,8 +122,7 @@ class Confirmation:
                 return self._snapshot.put(kind, facts[namespace])
             self._snapshot.remove(kind, "", namespace)
             return before is not None
-        names = self._snapshot.local_queues(namespace)
-        if facts == {name: self._snapshot.local_queue(namespace, name) for name in names}:
+        if facts == self._snapshot.of_namespace(kind, namespace):
             return False
         self._snapshot.replace_namespace(kind, namespace, facts.values())
         return True
@@ -143,9 +142,7 @@ class Confirmation:
             raise
         return {} if fact is None else {namespace: fact}
 
-    def _fetch_local_queues(self, namespace: str) -> dict[str, Fact]:
-        pages = list_pages(
-            self._connection, ACCESS["LocalQueue"], self._versions("LocalQueue"), self._timing.confirm, namespace
-        )
-        facts = (PROJECTIONS["LocalQueue"](value) for objects, _ in pages for value in objects)
-        return {fact.name: cast(LocalQueueFact, fact) for fact in facts if fact is not None}
+    def _fetch_all(self, kind: str, namespace: str) -> dict[str, Fact]:
+        pages = list_pages(self._connection, ACCESS[kind], self._versions(kind), self._timing.confirm, namespace)
+        facts = (PROJECTIONS[kind](value) for objects, _ in pages for value in objects)
+        return {fact.name: fact for fact in facts if fact is not None}

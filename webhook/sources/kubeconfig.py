@@ -12,7 +12,7 @@ from kubernetes.config import ConfigException, load_incluster_config, load_kube_
 from webhook.kube.objects import mapping, sequence, string
 from webhook.sources.source import SourceError
 
-_CONNECTIONS = 32
+_CONNECTIONS = 64
 """Kept open at most: one for each kind that is watched, and some to confirm with."""
 
 
