@@ -38,6 +38,7 @@ CRDS = {
         ("github.com/kubeflow/mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"),
     ],
     "lws": [("sigs.k8s.io/lws", "config/crd/bases/*.yaml")],
+    "openkruise": [("github.com/openkruise/kruise", "config/crd/bases/apps.kruise.io_clonesets.yaml")],
     "ray": [
         # Not that of RayCronJob, which Kueue does not know.
         ("github.com/ray-project/kuberay/ray-operator", "config/crd/bases/ray.io_rayclusters.yaml"),
@@ -58,7 +59,16 @@ CRDS = {
     ],
 }
 
-_PINNED_APART = ("argo-rollouts", "cert-manager", "keda", "knative", "kserve", "prometheus-operator", "volcano")
+_PINNED_APART = (
+    "argo-rollouts",
+    "cert-manager",
+    "keda",
+    "knative",
+    "kserve",
+    "openkruise",
+    "prometheus-operator",
+    "volcano",
+)
 
 # Fields of a Pod whose schemas are two thirds of every CRD that holds pod templates.
 # fmt: off

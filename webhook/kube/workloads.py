@@ -1,8 +1,8 @@
 """The table of kinds that make pods: one row each, as their newest API versions have it.
 
 Read were Kubernetes 1.36, Kueue 0.17, LeaderWorkerSet 0.8, JobSet 0.11, KubeRay 1.6, Kubeflow Training Operator 1.9 and
-Trainer 2.2, MPI Operator 0.8, AppWrapper 1.2, Spark Operator 2.5, Volcano 1.10, KServe 0.19, Argo Rollouts 1.8, Knative
-Serving 1.18 and Kubeflow Notebooks 1.10. What Kueue admits as a whole is in webhook.kube.gangs.
+Trainer 2.2, MPI Operator 0.8, AppWrapper 1.2, Spark Operator 2.5, Volcano 1.10, KServe 0.19, Argo Rollouts 1.8,
+OpenKruise 1.8, Knative Serving 1.18 and Kubeflow Notebooks 1.10. What Kueue admits as a whole is in webhook.kube.gangs.
 """
 
 from __future__ import annotations
@@ -79,6 +79,14 @@ ROLLOUT = _replicated(
         Doubling(parse("spec.strategy.blueGreen"), fix="use canary with maxSurge 0"),
         Doubling(parse("spec.strategy.canary.trafficRouting"), fix="use canary with maxSurge 0 and without it"),
     ),
+    entry="serving",
+)
+CLONE_SET = _replicated(
+    "apps.kruise.io",
+    "CloneSet",
+    "clonesets",
+    ("v1alpha1",),
+    surge=Surge(parse("spec.updateStrategy"), surge=0, unavailable="20%"),
     entry="serving",
 )
 VOLCANO_JOB = Kind(
@@ -200,6 +208,7 @@ WORKLOADS: tuple[Kind, ...] = (
     VOLCANO_JOB,
     LEADER_WORKER_SET,
     ROLLOUT,
+    CLONE_SET,
     KNATIVE_SERVICE,
     KNATIVE_CONFIGURATION,
     INFERENCE_SERVICE,
