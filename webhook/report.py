@@ -203,7 +203,8 @@ def kind_table(rows: Sequence[Kind]) -> str:
     ]
     for row in rows:
         place = f"`{show_path((*row.label, 'metadata'))}`" if isinstance(row.label, tuple) else _PLACES[row.label]
-        later = "" if row.label is Place.NOWHERE else _LATER[row.relabel]
+        later = "while suspended" if row.suspend else _LATER[row.relabel]
+        later = "" if row.label is Place.NOWHERE else later
         lines.append(f"| {row.kind} | {row.group or 'core'} | {place} | {later} | {'yes' if row.gang else ''} |")
     return "\n".join(lines)
 
