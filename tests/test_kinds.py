@@ -205,3 +205,19 @@ def test_fixtures_cover_every_kind() -> None:
     subjects = {(group(case.subject["apiVersion"]), case.subject["kind"]) for case in all_cases()}
     assert {(row.group, row.kind) for row in WORKLOADS} <= subjects
     assert {row for row in KINDS.workloads if not row.entry} == set()
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=short(row)) for row in WORKLOADS if row.suspend])
+def test_what_is_suspended_gets_its_label_and_is_not_resumed_without(row: Kind) -> None:
+    def written(suspended: bool, note: str = "") -> Object:
+        edits = [Edit(row.suspend, suspended), Edit(("metadata", "annotations", "example.com/note"), note)]
+        return dict(edited(manifest(row), edits))
+
+    def verdicts(old: Object, new: Object) -> list[str]:
+        lines = outcome_of(subject_of(new, POLICY, old), snapshot_of(BASE), POLICY).lines
+        return [line.partition(":")[0] for line in lines if line.endswith("[missing-queue-name]")]
+
+    assert verdicts(written(True), written(True, "x")) == ["patch"]
+    assert verdicts(written(True), written(False)) == ["deny"]
+    assert verdicts(written(False), written(False, "x")) == ["warn"]
+    assert verdicts(written(False), written(True)) == ["warn"]

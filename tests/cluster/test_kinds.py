@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cases import read_documents
-from tests.cluster.api import Answer, Api
+from tests.cluster.api import Answer, Api, path
 from tests.cluster.controlplane import Cluster, stays, until
 from tests.cluster.server import Floorkeeper
 from tests.cluster.team import GPU
@@ -124,7 +124,9 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     "llminferenceservice": alike("no label", "template", "warned") | alike("no label, more", "template", "denied"),
 }
 
-SCALED = "deployment statefulset replicaset replicationcontroller rollout leaderworkerset pytorchjob paddlejob jaxjob"
+SCALED = """
+deployment statefulset replicaset replicationcontroller rollout cloneset leaderworkerset pytorchjob paddlejob jaxjob
+"""
 """What has a scale subresource."""
 
 BYSTANDERS = Path(__file__).parents[1] / "bystanders"
@@ -208,12 +210,28 @@ def test_verdicts(world: World, kind: str, row: str, column: str, expected: str)
 # What a kind makes is not judged again: an owner, and what its controller makes for it.
 CHILDREN = """
 deployment replicaset; replicaset pod; statefulset pod; daemonset pod; replicationcontroller pod; job pod; jobset job
-volcano-job pod; leaderworkerset pod; leaderworkerset statefulset; rollout replicaset; notebook statefulset
+cloneset pod; volcano-job pod; leaderworkerset pod; leaderworkerset statefulset; rollout replicaset
+notebook statefulset
 knative-service knative-configuration; inferenceservice deployment; inferenceservice knative-service
 llminferenceservice deployment
 llminferenceservice leaderworkerset; raycluster pod; rayjob raycluster; rayservice raycluster; pytorchjob pod; tfjob pod
 xgboostjob pod; jaxjob pod; paddlejob pod; mpijob job; trainjob jobset; appwrapper job; sparkapplication pod
 """
+
+
+def test_every_owner_is_tried() -> None:
+    """But for a Pod, and for what others make and nobody's controller."""
+    owners = {pair.split()[0] for pair in re.split("[;\n]", CHILDREN.strip())}
+    assert {short(row) for row in WORKLOADS} - owners <= {"pod", "cronjob", "knative-configuration"}
+
+
+def test_what_has_a_scale_is_scaled(world: World) -> None:
+    found = set()
+    for row in WORKLOADS:
+        address = path(world.written(short(row), "clean")).partition("/namespaces/")[0]
+        names = {resource["name"] for resource in world.api.client.get(address).json()["resources"]}
+        found |= {short(row)} if f"{row.resource}/scale" in names else set()
+    assert found == set(SCALED.split())
 
 
 def owned(world: World, owner: str, kind: str) -> Object:

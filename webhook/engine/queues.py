@@ -13,7 +13,8 @@ from webhook.engine.policy import Policy
 from webhook.engine.subject import Subject
 from webhook.kube.names import DEFAULT_LOCAL_QUEUE, DEFAULT_QUEUE_ANNOTATION
 from webhook.kube.pods import PodTemplate
-from webhook.kube.snapshot import Snapshot
+from webhook.kube.row import Place
+from webhook.kube.snapshot import FactsMissing, Snapshot
 from webhook.kube.workload_facts import workload_labels
 
 
@@ -39,7 +40,8 @@ def queue_of(subject: Subject, template: PodTemplate, snapshot: Snapshot, policy
     decide."""
     # Where one label stands for all templates, that of any of them says where they belong.
     labelled = subject.templates if subject.label_path is not None else ()
-    on_template = next((each.queue for each in (template, *labelled) if each.queue), "")
+    inside = [queue for _, queue in subject.held_labels]
+    on_template = next(filter(None, (template.queue, *(each.queue for each in labelled), *inside)), "")
     if on_template:
         return QueueChoice(on_template, Origin.TEMPLATE)
     if subject.queue:
@@ -54,6 +56,19 @@ def queue_of(subject: Subject, template: PodTemplate, snapshot: Snapshot, policy
     if snapshot.local_queue(subject.namespace, DEFAULT_LOCAL_QUEUE) is not None:
         return QueueChoice(DEFAULT_LOCAL_QUEUE, Origin.KUEUE)
     return QueueChoice("", Origin.NOBODY)
+
+
+def queue_in_force(subject: Subject, template: PodTemplate, snapshot: Snapshot) -> str:
+    """The queue that a template's pods get as things stand: by its labels or, for accelerators, that which Kueue gives
+    to what has none. '' for none, and where nobody knows: missing-queue-name says so."""
+    labelled = subject.queue_for(template)
+    if labelled or not template.asks or subject.kind.label is Place.NOWHERE:
+        return labelled
+    try:
+        default = snapshot.local_queue(subject.namespace, DEFAULT_LOCAL_QUEUE)
+    except FactsMissing:
+        return ""
+    return DEFAULT_LOCAL_QUEUE if default is not None else ""
 
 
 def listed(names: list[str], most: int = 5) -> str:

@@ -11,7 +11,7 @@ from webhook.kube.facts import PROJECTIONS, Fact
 from webhook.kube.kinds import KINDS, Kind, Kinds, Owner, controller
 from webhook.kube.names import FIELD_QUEUE, QUEUE_LABEL
 from webhook.kube.objects import Object, Path, at, deleting, label, mapping, metadata, string
-from webhook.kube.pod_sets import PodSet, Reading, pod_sets_of, units_of
+from webhook.kube.pod_sets import PodSet, Reading, held_objects, pod_sets_of, units_of
 from webhook.kube.pods import PodTemplate
 from webhook.kube.snapshot import FactsMissing, Snapshot
 
@@ -94,6 +94,16 @@ class Subject:
         """The one label for all templates, '' without it."""
         holder = at(self.value, self.kind.label) if isinstance(self.kind.label, tuple) else None
         return label(mapping(holder), QUEUE_LABEL)
+
+    @cached_property
+    def held(self) -> tuple[tuple[Kind | None, Object, Path], ...]:
+        """The objects in it (AppWrapper), with their rows and where they are."""
+        return tuple(held_objects(self.kind, self.value, self.kinds))
+
+    @property
+    def held_labels(self) -> list[tuple[Path, str]]:
+        """The queue labels of these."""
+        return [((*place, *FIELD_QUEUE), label(value, QUEUE_LABEL)) for _, value, place in self.held]
 
     def queue_for(self, template: PodTemplate) -> str:
         """The queue that the labels lead a template's pods to as they stand, '' for none."""

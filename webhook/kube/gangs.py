@@ -139,6 +139,7 @@ RAY_SERVICE = _admitted(
     "rayservices",
     ("v1", "v1alpha1"),
     templates=_ray_cluster("spec.rayClusterConfig"),
+    suspend=parse("spec.rayClusterConfig.suspend"),
     framework="ray.io/rayservice",
     serves=True,
     doubles=(

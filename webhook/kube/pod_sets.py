@@ -139,6 +139,14 @@ def _held(value: Object, reading: Reading, whole: Object, prefix: Path, times: i
             yield PodSet(found, count, count, name=string(at(value, ("metadata", "name"))), is_group=True)
 
 
+def held_objects(kind: Kind, value: Object, kinds: Kinds) -> Iterator[tuple[Kind | None, Object, Path]]:
+    """The objects that it holds, with their rows (None for what makes no pods) and where they are."""
+    for place in places(value, kind.holds) if kind.holds else ():
+        held = mapping(at(value, place))
+        row = kinds.of(group(string(held.get("apiVersion"))), string(held.get("kind")))
+        yield row if row is not None and row.is_workload else None, held, place
+
+
 def _assumed(template: Template, value: Object) -> Object | None:
     """What the pod is that a controller makes without a template, None if there is one or it makes none."""
     field, values = template.unless

@@ -31,6 +31,7 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
     # A Pod has one label.
     templates = (*subject.templates, *(each.template for each in subject.common))
     labels += [(template.label_path, template.queue) for template in templates if template.path]
+    labels += subject.held_labels
     if subject.label_path is None and not subject.queue:
         # Each template can have its own.
         yield from _defaulted(subject, snapshot, policy)

@@ -150,7 +150,7 @@ def _host_paths(template: PodTemplate) -> Iterator[Violation]:
     for index, volume in enumerate(map(mapping, sequence(template.spec.get("volumes")))):
         path = string(mapping(volume.get("hostPath")).get("path"))
         plain = _plain(path)
-        device = next((name for name in DEVICES if plain.startswith(f"/dev/{name}")), "")
+        device = next((name for name in DEVICES if _is_device(plain, name)), "")
         if device or plain == "/dev":
             yield Violation(
                 (*template.spec_path, "volumes", index, "hostPath", "path"),
@@ -159,6 +159,12 @@ def _host_paths(template: PodTemplate) -> Iterator[Violation]:
                 fix=f"{instead(DEVICES.get(device, ''), template.names)}, or leave it out",
                 identity=(template.path, "hostPath", plain),
             )
+
+
+def _is_device(path: str, name: str) -> bool:
+    """Whether a path is that of such a device, of one of them by number or part, or what is below."""
+    rest = path.removeprefix(f"/dev/{name}")
+    return rest != path and (not rest or rest[0] in "0123456789/_-" or name == "nvidia")
 
 
 def _plain(path: str) -> str:

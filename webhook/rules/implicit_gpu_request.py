@@ -21,11 +21,12 @@ from webhook.engine.rollout import may_change
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube import quantity
+from webhook.kube.counted_pod import counted_pod
 from webhook.kube.kinds import WORKLOADS
 from webhook.kube.names import DEFAULT_LOCAL_QUEUE, FIELD_QUEUE
 from webhook.kube.pod_sets import PodSet
-from webhook.kube.pods import AcceleratorUse
-from webhook.kube.snapshot import Snapshot
+from webhook.kube.pods import AcceleratorUse, PodTemplate
+from webhook.kube.snapshot import FactsMissing, Snapshot
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
@@ -126,8 +127,7 @@ def _admitted_for_free(subject: Subject, snapshot: Snapshot, policy: Policy) -> 
         return
     groups = cluster_queue.groups if cluster_queue is not None else ()
     covered = frozenset[str]().union(*(group.covered for group in groups))
-    asked = {name for template in subject.templates for name, amount in template.totals().items() if amount}
-    if asked & covered:
+    if any(_charged(subject, each, queue, snapshot) & covered for each in subject.templates):
         # The queue charges them for that.
         return
     yield Violation(
@@ -138,6 +138,17 @@ def _admitted_for_free(subject: Subject, snapshot: Snapshot, policy: Policy) -> 
         advice=queue == DEFAULT_LOCAL_QUEUE,
         identity="queued",
     )
+
+
+def _charged(subject: Subject, template: PodTemplate, queue: str, snapshot: Snapshot) -> frozenset[str]:
+    """What a pod asks for as Kueue counts it or, where nobody knows, as its containers say."""
+    try:
+        pod = counted_pod(template, queue, subject.namespace, snapshot, subject.kind.framework)
+    except FactsMissing:
+        pod = None
+    requests = template.totals() if pod is None else pod.requests
+    # Their number is counted of all pods.
+    return frozenset(resource for resource, amount in requests.items() if amount and resource != "pods")
 
 
 RULE = Rule(

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from webhook.capacity.balance import Balance, balance_of
 from webhook.capacity.packing import fit_together
 from webhook.engine.policy import Mode, Policy
-from webhook.engine.queues import listed
+from webhook.engine.queues import listed, queue_in_force
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.counted_pod import CountedPod, counted_pod
@@ -63,7 +63,7 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
     splits = not subject.kind.labelled_whole
     counted: set[str] = set()
     for each in subject.pod_sets:
-        queue, framework = subject.queue_for(each.template), subject.kind.framework
+        queue, framework = queue_in_force(subject, each.template, snapshot), subject.kind.framework
         pod = counted_pod(each.template, queue, subject.namespace, snapshot, framework)
         count = each.minimum if subject.kind.gang else 1
         if pod is None or count == 0:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from webhook.engine.patch import Edit
@@ -26,7 +27,7 @@ from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.kinds import WORKLOADS
 from webhook.kube.objects import Object, at, mapping
-from webhook.kube.row import Surge
+from webhook.kube.row import Kind, Surge
 from webhook.kube.snapshot import Snapshot
 
 _ROLLING = "RollingUpdate"
@@ -36,17 +37,25 @@ _ZERO_PERCENT = re.compile(r"0+%", re.ASCII)
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
     if not subject.is_gpu_workload:
         return
-    if subject.kind.surge is not None:
-        yield from _surging(subject.value, subject.kind.surge, policy)
-    for doubling in subject.kind.doubles:
-        found = at(subject.value, doubling.path)
-        value = found if isinstance(found, str) else "there" if found is not None else doubling.absent
-        kept = bool(doubling.without) and at(subject.value, doubling.without) is not None
-        if value and value not in doubling.unless and not kept:
+    yield from _of(subject.kind, subject.value, policy)
+    for row, value, place in subject.held:
+        for found in _of(row, value, policy) if row is not None else ():
+            # What is in another object is told: nothing says that it is the part with accelerators.
+            yield replace(found, path=(*place, *found.path), edits=(), advice=True)
+
+
+def _of(row: Kind, value: Object, policy: Policy) -> Iterator[Violation]:
+    if row.surge is not None:
+        yield from _surging(value, row.surge, policy)
+    for doubling in row.doubles:
+        found = at(value, doubling.path)
+        said = found if isinstance(found, str) else "there" if found is not None else doubling.absent
+        kept = bool(doubling.without) and at(value, doubling.without) is not None
+        if said and said not in doubling.unless and not kept:
             yield Violation(
                 doubling.path,
                 must="must not start new pods before old ones go",
-                actual=doubling.actual or value,
+                actual=doubling.actual or said,
                 fix=f"{doubling.fix}: they have no quota to claim",
                 advice=True,
             )
@@ -107,7 +116,7 @@ def _shown(value: Any) -> str:
 RULE = Rule(
     id="surge-without-quota",
     mode=Mode.DENY,
-    kinds=tuple(row for row in WORKLOADS if row.surge or row.doubles),
+    kinds=tuple(row for row in WORKLOADS if row.surge or row.doubles or row.holds),
     check=check,
     fixes=True,
     page=__doc__,

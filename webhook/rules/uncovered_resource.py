@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from webhook.engine.policy import Mode, Policy
-from webhook.engine.queues import listed
+from webhook.engine.queues import listed, queue_in_force
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.counted_pod import counted_pod
@@ -31,7 +31,8 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
     for each in subject.pod_sets:
         template = each.template
         framework = subject.kind.framework
-        pod = counted_pod(template, subject.queue_for(template), subject.namespace, snapshot, framework)
+        queue = queue_in_force(subject, template, snapshot)
+        pod = counted_pod(template, queue, subject.namespace, snapshot, framework)
         if pod is None or not pod.configuration.checks_undeclared:
             continue
         covered = sorted(frozenset().union(*(group.covered for group in pod.cluster_queue.groups)))
