@@ -29,7 +29,7 @@ def test_explain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     code, out, err = ran(capsys, "explain", "surge-without-quota")
     assert (code, err) == (0, "")
     assert out == page("surge-without-quota", 70) + "\n"
-    kinds = [row.kind for row in WORKLOADS if row.surge or row.doubles]
+    kinds = [row.kind for row in WORKLOADS if row.surge or row.doubles or row.holds]
     kinds[kinds.index("Service")] = "Service of serving.knative.dev"
     assert out.startswith(
         "surge-without-quota\n"
