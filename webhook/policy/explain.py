@@ -10,11 +10,11 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from webhook.kube.objects import Path
-from webhook.policy.base import Wrong
 from webhook.policy.document import Node, Plain, line_of, place_of
 from webhook.policy.fields import shown
 from webhook.policy.known_rules import KNOWN_RULES
 from webhook.policy.problem import Problem
+from webhook.policy.section import Wrong
 
 _KEY = "[key]"
 """What pydantic appends to the path where the key of a mapping is wrong, and not its value."""

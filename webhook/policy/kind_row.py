@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field
 from webhook.kube import row
 from webhook.kube.objects import Path
 from webhook.kube.paths import parse
-from webhook.policy.base import Model
 from webhook.policy.fields import (
     FieldPath,
     KindName,
@@ -22,6 +21,7 @@ from webhook.policy.fields import (
     not_empty_list,
     publish_no_default,
 )
+from webhook.policy.section import Model
 
 
 class Kind(Model):

@@ -14,7 +14,6 @@ from webhook.engine import policy as core
 from webhook.kube import accelerators, kinds, selector
 from webhook.kube.names import MANAGED_LABEL
 from webhook.kube.objects import Path
-from webhook.policy.base import Model, Section, Wrong
 from webhook.policy.fields import (
     LARGEST,
     ClassPattern,
@@ -41,6 +40,7 @@ from webhook.policy.fields import (
 )
 from webhook.policy.kind_row import Kind
 from webhook.policy.known_rules import RuleId
+from webhook.policy.section import Model, Section, Wrong
 
 
 class Requirement(Model):

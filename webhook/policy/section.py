@@ -1,4 +1,4 @@
-"""What the models of a policy have in common."""
+"""Sections of a policy: what their models have in common."""
 
 from __future__ import annotations
 
