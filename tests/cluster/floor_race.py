@@ -61,7 +61,7 @@ def run_rounds(replicas: Replicas, rounds: int, kills: int) -> Tally:
 def _round(replicas: Replicas, tally: Tally, delay: float, kill: bool) -> None:
     for name in "ab":
         _lower(replicas, tally, name)
-    until("the ledger is empty", lambda: replicas.promises() == [], 2 * EXPIRY)
+    until("the ledger is empty", lambda: replicas.promises() == [])
     replicas.balancer.longest_delay = 1.0 if kill else delay
     known = [len(each.reserved()) for each in replicas.both]
     with ThreadPoolExecutor(2) as pool:
