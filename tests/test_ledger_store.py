@@ -218,6 +218,24 @@ def test_who_hangs_up_may_be_asked_again(server: Scripted, store: ClusterStore) 
     asyncio.run(test())
 
 
+def test_a_handshake_that_fails_is_told_in_one_line(server: Scripted, tmp_path: Path) -> None:
+    """By somebody who speaks no TLS, in place of an API server that is about to end."""
+    config = ApiServer(port=server.server_address[1]).kubeconfig(tmp_path)
+    config.write_text(config.read_text().replace("http://", "https://"))
+    connection = Connection(config, replace(Timing(), connect=2))
+    connection.load()
+    store = ClusterStore(connection, {"Cohort": "v1beta2"}.get, "floorkeeper-system")  # type: ignore[arg-type]
+
+    async def test() -> None:
+        with pytest.raises(StoreError, match=r"^get the ConfigMap: SSLError \[SSL: ") as caught:
+            await store.read()
+        assert not caught.value.lasting
+
+    asyncio.run(test())
+    store.stop()
+    connection.close()
+
+
 def test_objects_come_with_their_versions(server: Scripted, store: ClusterStore) -> None:
     item = {"metadata": {"name": "c", "resourceVersion": "5", "uid": "u"}, "spec": {"parentName": "root"}}
     page = {"kind": "CohortList", "apiVersion": "kueue.x-k8s.io/v1beta2", "metadata": {"resourceVersion": "9"}}

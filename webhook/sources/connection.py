@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import orjson
 import urllib3
-from kubernetes.client import ApiClient
+from kubernetes.client import ApiClient, ApiException
 
 from webhook.sources.kubeconfig import load_configuration
 from webhook.sources.source import SourceError
@@ -153,6 +153,9 @@ class Connection:
             # If packets are lost without an error, then also those of the connections that wait to be used again.
             client.rest_client.pool_manager.clear()
             raise
+        except ApiException as error:
+            # A handshake that failed, told as an answer with code 0.
+            raise ConnectionError(error.reason) from error
         if response.status in (200, 201):
             return Answer(response)
         with Answer(response):
