@@ -8,6 +8,10 @@ from benchmarks.soak.calls import Call, Incidents, Outcome, Tally
 
 BROKEN = 'failed calling webhook "pods.mutate.floorkeeper.io": failed to call webhook: Post "https://x": EOF'
 LATE = 'failed calling webhook "pods.mutate.floorkeeper.io": failed to call webhook: context deadline exceeded'
+ALONE = (
+    'failed calling webhook "floors.validate.floorkeeper.io": failed to call webhook: an error on the server ('
+    '"the floors could not be reserved in ConfigMap a/b: get the ConfigMap: SSLError EOF; try again (request x)")'
+)
 INCIDENTS = Incidents(kills=[100.0], restarts=[(200.0, 210.0)])
 
 
@@ -20,6 +24,8 @@ INCIDENTS = Incidents(kills=[100.0], restarts=[(200.0, 210.0)])
         (99.8, 99.9, BROKEN, Outcome.FAILED),
         (99.9, 105.0, LATE, Outcome.FAILED),
         (205.0, 205.1, BROKEN, Outcome.FAILED),
+        (205.0, 212.1, ALONE, Outcome.AWAY),
+        (213.0, 220.1, ALONE, Outcome.FAILED),
         (205.0, 205.0, "ConnectionRefusedError: …", Outcome.AWAY),
         (211.0, 211.1, "not yet ready to handle request", Outcome.AWAY),
         (213.0, 213.1, "not yet ready to handle request", Outcome.WRONG),

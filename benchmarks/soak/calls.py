@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,6 +14,9 @@ _CROSSING = 0.25
 _SETTLING = 2.0
 """Seconds after an API server says that it is ready in which its own caches may not be."""
 
+_NO_LEDGER = re.compile(r"the floors could not be reserved in .*; try again")
+"""What a raise is told while the API server takes no connection: it was in flight there when the server had to end."""
+
 
 class Outcome(StrEnum):
     RIGHT = "right"
@@ -23,8 +27,8 @@ class Outcome(StrEnum):
     """It does, and the process that was asked had been killed."""
 
     AWAY = "away"
-    """The API server was restarting: it refused or broke a connection, or said that it could not answer yet. What it
-    did answer is judged as ever."""
+    """The API server was restarting: it refused or broke a connection, or said that it could not answer yet; or it
+    still asked us, and let us ask nothing any more. What it did answer is judged as ever."""
 
     WRONG = "wrong"
     """Anything else."""
@@ -70,10 +74,12 @@ class Incidents:
     def outcome(self, call: Call) -> Outcome:
         if call.is_right:
             return Outcome.RIGHT
+        restarting = any(call.due <= end + _SETTLING and start <= call.done for start, end in self.restarts)
+        if restarting and _NO_LEDGER.search(call.text):
+            return Outcome.AWAY
         if call.blames_us:
             killed = any(call.due <= kill + _CROSSING and kill <= call.done for kill in self.kills)
             return Outcome.KILLED if killed and _is_broken(call.text) else Outcome.FAILED
-        restarting = any(call.due <= end + _SETTLING and start <= call.done for start, end in self.restarts)
         if restarting and call.is_unanswered:
             return Outcome.AWAY
         return Outcome.WRONG
