@@ -208,11 +208,13 @@ class ApiServer:
         self.changed.notify_all()
 
     def compact(self) -> None:
-        """Forgets every event, as etcd does after five minutes: a watch from an older version has expired."""
+        """Forgets every event, as etcd does after five minutes, and ends all watches: to go on from where they were is
+        too late. In one step, lest a bookmark takes a watch beyond what it has missed."""
         with self.changed:
             self.version += 1
             self.oldest = self.version
             self.events.clear()
+            self.end_watches()
 
     def end_watches(self) -> None:
         """As the API server does when it shuts down."""
@@ -327,6 +329,8 @@ class ApiServer:
             with self.changed:
                 if self.version <= at and self.epoch == epoch and not self.closing.is_set():
                     self.changed.wait(max(0.01, min(bookmark, end) - time.monotonic()))
+                if self.epoch != epoch:
+                    break
                 news = [each for each in self.events[resource] if each[0] > at]
                 at = max(at, self.version)
             for _, before, after in news:

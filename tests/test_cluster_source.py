@@ -485,8 +485,7 @@ def test_expired_watches_list_again_and_replace(api: ApiServer, tmp_path: Path) 
             # Nobody hears of the deletion: the event is gone before the watch comes back.
             with api.changed:
                 del api.objects["namespaces"]["", "doomed"]
-            api.compact()
-            api.end_watches()
+                api.compact()
             await until(lambda: present(source, "doomed", "team") == ["team"])
             await until(lambda: len(api.asked("watch", "namespaces")) == 3)
             assert len(api.asked("list", "namespaces")) == 2
