@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from scripts.controlplane.debian import find_library
+from scripts.controlplane.progress import Progress
 from tests.monitoring import ROOT
 
 
@@ -66,3 +70,9 @@ def test_debian_cannot_be_reached(tmp_path: Path) -> None:
         "  put promtool on PATH; on Debian and Ubuntu, as root: apt-get install prometheus",
     ]
     assert not list((tmp_path / "cache").rglob("*promtool*"))
+
+
+def test_the_folder_of_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLOORKEEPER_CACHE", str(tmp_path))
+    file = write_program(tmp_path / "debian" / "libmoon_1_all" / "usr" / "lib" / "here" / "libmoon.so.2")
+    assert find_library("libmoon", Progress()) == file.parent

@@ -44,16 +44,29 @@ def find_program(package: str, program: str, progress: Progress) -> Path:
     on_path = shutil.which(program)
     if on_path is not None:
         return Path(on_path)
+    for folder in _unpacked(package, program, progress):
+        for place in _PLACES:
+            found = folder / place / program
+            if os.access(found, os.X_OK):
+                return found
+    raise ClusterError(f"package {package} has no program {program}; look below {cache_folder() / 'debian'}")
+
+
+def find_library(package: str, progress: Progress) -> Path:
+    """The folder for LD_LIBRARY_PATH that holds the package's libraries, which a program of another one needs."""
+    for folder in _unpacked(package, package, progress):
+        for found in sorted(folder.glob("usr/lib/**/*.so.*")):
+            return found.parent
+    raise ClusterError(f"package {package} has no library; look below {cache_folder() / 'debian'}")
+
+
+def _unpacked(package: str, what: str, progress: Progress) -> list[Path]:
+    """Folders of the package's versions, of which one is fetched if there is none."""
     cache = cache_folder() / "debian"
     with locked(cache / "lock", progress, "a download"):
         if not any(cache.glob(f"{package}_*/")):
-            _fetch(package, program, cache, progress)
-        for folder in sorted(cache.glob(f"{package}_*/")):
-            for place in _PLACES:
-                found = folder / place / program
-                if os.access(found, os.X_OK):
-                    return found
-    raise ClusterError(f"package {package} has no program {program}; look below {cache}")
+            _fetch(package, what, cache, progress)
+        return sorted(cache.glob(f"{package}_*/"))
 
 
 def _fetch(package: str, program: str, cache: Path, progress: Progress) -> None:

@@ -1,0 +1,1 @@
+"""How fast reviews are answered, beside other servers and beside policies inside the API server: `benchmarks/run`."""
