@@ -12,17 +12,20 @@ import os
 import queue
 import select
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from logging.handlers import QueueHandler
 from typing import Any
 
+import orjson
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 MOST_LINES = 1000
 """That wait to be written. A line has 1 kB, and 20 kB at the most."""
 
+_GATHER_SECONDS = 0.005
 STOP_SECONDS = 2.0
 """The longest wait at the end for lines to be written."""
 
@@ -30,31 +33,38 @@ STOP_SECONDS = 2.0
 _QUIET = ("uvicorn.error", "uvicorn.access", "asyncio")
 
 
-class JsonFormatter(logging.Formatter):
-    """A record as one line. `extra={"fields": {...}}` adds fields of one's own."""
+_TRACEBACK = logging.Formatter()
 
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        # ASCII alone, so that any stderr can take it, lone surrogates included.
-        return json.dumps(line, default=str)
+
+def json_line(record: logging.LogRecord) -> bytes:
+    """A record as one line. `extra={"fields": {...}}` adds fields of one's own."""
+    line: dict[str, Any] = {
+        "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "message": record.getMessage(),
+        **getattr(record, "fields", {}),
+    }
+    if record.exc_info:
+        line["traceback"] = _TRACEBACK.formatException(record.exc_info)
+    try:
+        text = orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
+        if text.isascii():
+            return text
+    except TypeError:  # for what orjson does not write, such as lone surrogates
+        pass
+    # ASCII alone, so that any stderr can take it.
+    return f"{json.dumps(line, default=str, separators=(',', ':'))}\n".encode("ascii")
 
 
 class Log(QueueHandler):
     """Takes records, and has a thread write them to a file descriptor in the order in which they came."""
 
-    queue: queue.Queue[bytes]
+    queue: queue.SimpleQueue[bytes | threading.Event]
 
     def __init__(self, descriptor: int, most_lines: int = MOST_LINES) -> None:
-        super().__init__(queue.Queue(most_lines))
-        self.setFormatter(JsonFormatter())
+        super().__init__(queue.SimpleQueue())
+        self._most_lines = most_lines
         self._refused = 0
         self._writer = _Writer(self, descriptor)
         self._ended = False
@@ -68,20 +78,21 @@ class Log(QueueHandler):
 
     def prepare(self, record: logging.LogRecord) -> bytes:
         # Not left to the thread: what a record refers to may change.
-        return f"{self.format(record)}\n".encode("ascii")
+        return json_line(record)
 
     def enqueue(self, line: bytes) -> None:  # type: ignore[override]
-        try:
-            self.queue.put_nowait(line)
-        except queue.Full:
+        if self.queue.qsize() < self._most_lines:
+            self.queue.put(line)
+        else:
             self._refused += 1
 
     def close(self) -> None:
         """Waits until every line is written, for STOP_SECONDS at the most. At exit, `logging` calls it again."""
         if not self._ended:
             self._ended = True
-            with self.queue.all_tasks_done:
-                self.queue.all_tasks_done.wait_for(lambda: not self.queue.unfinished_tasks, STOP_SECONDS)
+            written = threading.Event()
+            self.queue.put(written)
+            written.wait(STOP_SECONDS)
         super().close()
 
 
@@ -95,14 +106,25 @@ class _Writer:
         self._told = 0
 
     def run(self) -> None:
-        lines = self._log.queue
         while True:
-            if not self._write(lines.get()):
-                self.failed += 1
+            first = self._log.queue.get()
+            if isinstance(first, bytes):
+                # To be woken for each line would cost the thread that decides more than the line does.
+                time.sleep(_GATHER_SECONDS)
+            self._write_with(first)
             dropped = self._log.dropped
-            if dropped > self._told and lines.empty() and self._write(self._notice(dropped - self._told)):
+            if dropped > self._told and self._log.queue.empty() and self._write(self._notice(dropped - self._told)):
                 self._told = dropped
-            lines.task_done()
+
+    def _write_with(self, first: bytes | threading.Event) -> None:
+        """What is waiting to be written, at once; and tells who waits for that."""
+        waiting = [first, *(self._log.queue.get() for _ in range(self._log.queue.qsize()))]
+        lines = [each for each in waiting if isinstance(each, bytes)]
+        if not self._write(b"".join(lines)):
+            self.failed += len(lines)
+        for each in waiting:
+            if isinstance(each, threading.Event):
+                each.set()
 
     def _write(self, line: bytes) -> bool:
         """Whether it was written."""
@@ -121,12 +143,15 @@ class _Writer:
         text = "log lines were lost, since they were not read as fast as they came"
         record = logging.LogRecord("floorkeeper.log", logging.WARNING, __file__, 0, text, None, None)
         record.fields = {"lines": lines}
-        return self._log.prepare(record)
+        return json_line(record)
 
 
 def log_to(descriptor: int) -> Log:
     """Sends every log of this process, warnings and uvicorn's included, to a file descriptor."""
     log = Log(descriptor)
+    # A line has nothing of these, and to look them up costs as much as the line.
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.handlers = [log]
     root.setLevel(logging.INFO)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
@@ -13,6 +13,7 @@ from webhook import __version__
 from webhook.engine.rule import Stage
 from webhook.server.floors import FlavorCollector, QueuePage
 from webhook.server.readiness import Readiness
+from webhook.server.tally import Durations, Tally
 from webhook.server.text import printable
 
 # A decision takes some 0.1 ms and the API server gives up after 10 s.
@@ -21,51 +22,40 @@ _BUCKETS = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
 _LONGEST_REASON = 128
 _END = b"# EOF\n"  # of a page in the OpenMetrics format
 
-# They would double the number of counters, to tell what process_start_time_seconds tells. Not a registry's own setting.
-disable_created_metrics()  # type: ignore[no-untyped-call]
-
 
 class Metrics:
     """The metrics of one app, in a registry of its own."""
 
     def __init__(self, readiness: Readiness) -> None:
         self.registry = CollectorRegistry()
-        self._requests = Counter(
+        self._requests = Tally(
             "floorkeeper_requests",
             "Admission requests, by the webhook called, operation, kind of object and verdict.",
             ("webhook", "operation", "kind", "verdict"),
-            registry=self.registry,
         )
-        errors = Counter(
+        self._errors = Tally(
             "floorkeeper_request_errors",
             "Admission requests without a verdict, for a fault of our own: what also counts as verdict error.",
             ("webhook",),
-            registry=self.registry,
         )
-        # There from the start, so that the first error is an increase.
-        self._errors = {stage: errors.labels(stage.value) for stage in Stage}
-        self._hits = Counter(
-            "floorkeeper_rule_hits",
-            "Findings, by rule and by what came of them.",
-            ("rule", "severity"),
-            registry=self.registry,
-        )
-        self._exemptions = Counter(
+        self._hits = Tally("floorkeeper_rule_hits", "Findings, by rule and by what came of them.", ("rule", "severity"))
+        self._exemptions = Tally(
             "floorkeeper_exemptions",
             "Objects with findings that an exemption of the policy let through, by its reason.",
             ("reason",),
-            registry=self.registry,
         )
-        duration = Histogram(
+        self._durations = Durations(
             "floorkeeper_request_duration_seconds",
             "Time from the first byte of a request's body to its answer.",
-            ("webhook",),
-            buckets=_BUCKETS,
-            registry=self.registry,
+            "webhook",
+            [stage.value for stage in Stage],
+            _BUCKETS,
         )
-        self._durations = {stage: duration.labels(stage.value) for stage in Stage}
-        # Looking a child up by its labels costs more than counting does.
-        self._children: dict[tuple[str, str, str, str], Counter] = {}
+        for stage in Stage:
+            # There from the start, so that the first error is an increase.
+            self._errors.count(stage.value, times=0)
+        for collector in (self._requests, self._errors, self._hits, self._exemptions, self._durations):
+            self.registry.register(collector)
         self.registry.register(_StateCollector(readiness))
         self.registry.register(FlavorCollector(readiness.policies, readiness.source))
         self._queues = QueuePage(readiness.policies, readiness.source)
@@ -73,20 +63,16 @@ class Metrics:
 
     def request(self, stage: Stage, operation: str, kind: str, verdict: str, seconds: float) -> None:
         """Counts one request. `operation` and `kind` come from short lists: a label's values must not grow."""
-        key = (stage.value, operation, kind, verdict)
-        child = self._children.get(key)
-        if child is None:
-            child = self._children[key] = self._requests.labels(*key)
-        child.inc()
+        self._requests.count(stage.value, operation, kind, verdict)
         if verdict == "error":
-            self._errors[stage].inc()
-        self._durations[stage].observe(seconds)
+            self._errors.count(stage.value)
+        self._durations.observe(stage.value, seconds)
 
     def hit(self, rule: str, severity: str) -> None:
-        self._hits.labels(rule, severity).inc()
+        self._hits.count(rule, severity)
 
     def exemption(self, reason: str) -> None:
-        self._exemptions.labels(printable(reason, _LONGEST_REASON)).inc()
+        self._exemptions.count(printable(reason, _LONGEST_REASON))
 
     def page(self, accept: str = "") -> tuple[bytes, str]:
         """The metrics and their content type, in the format that an Accept header asks for."""
