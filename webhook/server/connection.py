@@ -40,6 +40,39 @@ class _Pipelined(Exception):
     """A request came ahead of the answer to the one before, which no client of ours does."""
 
 
+class _Joined:
+    """Writes the head of an answer together with what follows: each write by itself is a TLS record and a system call.
+
+    It stands for the transport as far as uvicorn's cycle of one request uses it.
+    """
+
+    __slots__ = ("_head", "_is_joined", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+        self._is_joined = False
+
+    def write(self, data: bytes) -> None:
+        if self._is_joined:
+            self._transport.write(data)
+        elif not self._head:
+            self._head = data
+        else:
+            self._is_joined = True
+            self._transport.write(self._head + data)
+
+    def flush(self) -> None:
+        """The answer is complete: one to HEAD has nothing after its head."""
+        if self._head and not self._is_joined:
+            self._is_joined = True
+            self._transport.write(self._head)
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
+
+
 class Connection(HttpToolsProtocol):
     """HTTP/1.1 on one socket."""
 
@@ -107,6 +140,8 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
         if self._ending:
             self.cycle.keep_alive = False
+        if not self.expect_100_continue:
+            self.cycle.transport = _Joined(self.transport)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         self._other_bytes -= len(body)
@@ -151,6 +186,8 @@ class Connection(HttpToolsProtocol):
             self._end_soon()
 
     def on_response_complete(self) -> None:
+        if isinstance(self.cycle.transport, _Joined):
+            self.cycle.transport.flush()
         super().on_response_complete()
         if self.transport.is_closing():
             self._end_soon()
