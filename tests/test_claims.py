@@ -204,7 +204,7 @@ def test_what_a_pod_claims(entries: list[tuple[str, str]], asks: bool, own: int,
     assert units(found.claimed()) == ({GPU: own} if own else {})
     amounts = {name: units(each)[GPU] for name, each in found.shared().items() if each}
     assert amounts == shared
-    assert units(found.accelerators_asked()) == ({GPU: own + sum(shared.values())} if own or shared else {})
+    assert units(found.accelerators_asked) == ({GPU: own + sum(shared.values())} if own or shared else {})
 
 
 @pytest.mark.parametrize("claims", [None, "text", {"name": "a"}, ["text", None, {}], [{"resourceClaimName": 5}]])
@@ -223,7 +223,7 @@ def test_without_facts_nothing_is_known() -> None:
 def test_claims_add_to_requests() -> None:
     found = read(pod((BY_TEMPLATE, "one"), requests={GPU: "2"}), *STATE)
     assert units(found.totals()) == {GPU: 2}
-    assert units(found.accelerators_asked()) == {GPU: 3}
+    assert units(found.accelerators_asked) == {GPU: 3}
 
 
 # Names of extended resources that stand for devices

@@ -13,6 +13,8 @@ from webhook.kube.quota_facts import ClusterQueueFact, CohortFact, FlavorResourc
 _Member = tuple[str, str]
 """Kind (ClusterQueue or Cohort) and name."""
 
+_MOST_KEPT = 100_000
+
 
 class QuotaTrees:
     """Every ClusterQueue and Cohort, in the trees that they form; kept up to date by event.
@@ -28,6 +30,9 @@ class QuotaTrees:
         self._subtrees: dict[FlavorResource, dict[_Member, int]] = {}
         """Subtree quotas that were asked for and still hold."""
 
+        self._potentials: dict[tuple[str, str, str], int | None] = {}
+        """As `potential` answered, until some quota, limit or parent is another."""
+
         self.version = 0
         """Another one whenever some quota, limit or parent is."""
 
@@ -40,6 +45,7 @@ class QuotaTrees:
             self._facts[member] = fact
             return
         self.version += 1
+        self._potentials.clear()
         self._forget(member)
         self._detach(member)
         self._facts[member] = fact
@@ -50,6 +56,7 @@ class QuotaTrees:
     def remove(self, kind: str, name: str) -> None:
         member = (kind, name)
         self.version += 1
+        self._potentials.clear()
         self._forget(member)
         self._detach(member)
         self._facts.pop(member, None)
@@ -84,6 +91,14 @@ class QuotaTrees:
         A queue that is not known has 0. So has one that names the flavor nowhere in its tree; whether its groups list
         the flavor is another question.
         """
+        asked = queue, flavor, resource
+        if asked not in self._potentials:
+            if len(self._potentials) >= _MOST_KEPT:
+                self._potentials.clear()
+            self._potentials[asked] = self._potential(queue, flavor, resource)
+        return self._potentials[asked]
+
+    def _potential(self, queue: str, flavor: str, resource: str) -> int | None:
         chain = self._chain("ClusterQueue", queue)
         if chain is None:
             return None

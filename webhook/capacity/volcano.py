@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from webhook.capacity.balance import balance_of
 from webhook.capacity.guarantees import ROOT, Guarantee, Guarantees, Share
 from webhook.capacity.hardware import Hardware, Offer
 from webhook.capacity.settings import Settings
 from webhook.kube.accelerators import Accelerators
+from webhook.kube.cached import cached
 from webhook.kube.facts import Fact
 from webhook.kube.node_facts import NodeFact, ResourceFlavorFact
 from webhook.kube.quantity import show
@@ -82,7 +82,7 @@ class GuaranteeComparison:
     nodes: int
     queues: Guarantees
 
-    @cached_property
+    @cached
     def shares(self) -> list[Share]:
         """What the sum is made of after it, the largest first."""
         return self.queues.shares(self.resource)

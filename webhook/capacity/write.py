@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import cast
 
 from webhook.capacity.balance import KINDS, Balance, balance_of
@@ -13,6 +12,7 @@ from webhook.capacity.pending import views_of
 from webhook.capacity.settings import Settings
 from webhook.capacity.view import NO_NODE, Change, View
 from webhook.kube.accelerators import Accelerators
+from webhook.kube.cached import cached
 from webhook.kube.facts import Fact
 from webhook.kube.objects import Object, Path, mapping, sequence
 from webhook.kube.quota_facts import FlavorResource
@@ -30,7 +30,7 @@ class QuotaWrite:
     balance: Balance
     snapshot: Snapshot
 
-    @cached_property
+    @cached
     def raised(self) -> dict[FlavorResource, int]:
         """The floors that it raises, with their amounts after it."""
         return self.balance.raised(self.kind, self.before, self.after)
@@ -39,17 +39,17 @@ class QuotaWrite:
         """The floor of a flavor and resource before it, 0 for none."""
         return self.balance.raised(self.kind, None, self.before).get(key, 0)
 
-    @cached_property
+    @cached
     def lowered(self) -> bool:
         """Whether some floor is less after it."""
         return bool(self.balance.raised(self.kind, self.after, self.before))
 
-    @cached_property
+    @cached
     def comparisons(self) -> tuple[tuple[Comparison, ...], ...]:
         """What it changes, in each state that it may meet."""
         return tuple(self._compared(view, self.after) for view in self.views)
 
-    @cached_property
+    @cached
     def views(self) -> tuple[View, ...]:
         return views_of(self.balance, self.snapshot, self.kind, self.name)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from functools import cache
 
 from webhook.check.inputs import Inputs
 from webhook.check.options import Options
@@ -27,18 +26,11 @@ from webhook.engine.rule import Rule, Stage, Survey
 from webhook.engine.subject import Subject
 from webhook.engine.verdict import Finding, Note, Severity, Verdict
 from webhook.kube.facts import PROJECTIONS
-from webhook.kube.kinds import KINDS, NAMESPACE, Kind, Kinds
+from webhook.kube.kinds import KINDS, NAMESPACE, Kinds
 from webhook.kube.objects import Object, show_path
 from webhook.kube.snapshot import FactsMissing, Snapshot
 from webhook.rules import RULES
 from webhook.sources.documents import position
-
-
-@cache
-def _rules_for(kind: Kind) -> tuple[Rule, ...]:
-    """The rules that speak of a kind: asking all of them costs as much as their answers."""
-    return tuple(rule for rule in RULES if rule.judges(kind) and not rule.removal)
-
 
 _NOT_THERE = "its namespace is not in the input; --managed treats it as managed"
 _NOT_MANAGED = "it is not managed"
@@ -128,7 +120,7 @@ class _Run:
         for index, subject in mutated:
             self._add(
                 index,
-                judge(_rules_for(subject.kind), Stage.VALIDATE, subject, self._snapshot, self._policy, self._today),
+                judge(RULES, Stage.VALIDATE, subject, self._snapshot, self._policy, self._today),
             )
         for rule in RULES:
             if rule.survey is not None and self._policy.rules.get(rule.id, rule.mode) is not Mode.OFF:
@@ -149,7 +141,7 @@ class _Run:
             self._old.get(item.key),
             kinds=self._policy.kinds,
         )
-        verdict = judge(_rules_for(item.kind), Stage.MUTATE, subject, self._snapshot, self._policy, self._today)
+        verdict = judge(RULES, Stage.MUTATE, subject, self._snapshot, self._policy, self._today)
         if verdict.passed_over:
             self._skip(item, self._reason(subject, verdict.passed_over))
             return

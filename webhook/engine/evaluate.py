@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date
 
-from webhook.engine.patch import CannotEdit, Edit, diff, edited
+from webhook.engine.patch import CannotEdit, diff, edited
 from webhook.engine.policy import Exemption, Mode, Policy
-from webhook.engine.rule import Rule, Stage, Violation
+from webhook.engine.rule import Rule, Rules, Stage, Violation
 from webhook.engine.subject import Subject
 from webhook.engine.verdict import Finding, Note, NotEvaluated, Severity, Verdict
 from webhook.kube.claims import CLAIMS
 from webhook.kube.facts import PROJECTIONS, NamespaceFact
 from webhook.kube.kinds import NAMESPACE, Kind
 from webhook.kube.names import SYSTEM_NAMESPACES
-from webhook.kube.objects import show_path
+from webhook.kube.objects import Object
 from webhook.kube.paths import by_names
 from webhook.kube.row import Relabel
 from webhook.kube.snapshot import FactsMissing, Snapshot
@@ -34,11 +34,12 @@ def judge(
         return Verdict(subject.value, passed_over=reason, confirm=_unmanaged_confirm(reason))
     if not subject.kind.cluster_scoped:
         subject = subject.within(snapshot)
+    asked = (rules if isinstance(rules, Rules) else Rules(rules)).asked(subject.kind, stage, subject.removal)
     exemption = _exemption(subject, policy, today)
     if exemption is not None:
-        return _exempt(rules, stage, subject, snapshot, policy, exemption)
+        return _exempt(asked, stage, subject, snapshot, policy, exemption)
     held_at_warn = namespace is not None and namespace.mode == Mode.WARN
-    return _Judgement(stage, subject, snapshot, policy, held_at_warn).of(rules)
+    return _Judgement(stage, subject, snapshot, policy, held_at_warn).of(asked)
 
 
 UNMANAGED = "its namespace is not managed"
@@ -85,6 +86,8 @@ def _answers_for_itself(subject: Subject, parent: Kind) -> bool:
 
 def _exemption(subject: Subject, policy: Policy, today: date) -> Exemption | None:
     """By its own name or, for what a workload made, by the workload's."""
+    if not policy.exemptions:
+        return None
     found = (policy.exemption(subject.user, subject.groups, subject.namespace, name, today) for name in subject.names)
     return next((each for each in found if each is not None), None)
 
@@ -113,43 +116,38 @@ class _Judgement:
         self.held_at_warn = held_at_warn
         self.findings: list[Finding] = []
         self.not_evaluated: list[NotEvaluated] = []
-        self.edits: list[Edit] = []
+        self.value = subject.value
+        """The object with all edits so far."""
+
         self.confirm: set[str] = set()
 
     def of(self, rules: Iterable[Rule]) -> Verdict:
         # A claim's template that was made a moment ago decides whether this is a GPU workload at all.
-        claims = [claim for template in self.subject.templates for claim in template.claims]
-        self.confirm |= {claim.kind for claim in claims if claim.fact is None}
+        for template in self.subject.templates:
+            self.confirm.update(claim.kind for claim in template.claims if claim.fact is None)
+        modes, subject = self.policy.rules, self.subject
+        asks = subject.is_gpu_workload
         for rule in rules:
-            mode = self._mode(rule)
-            if mode is not Mode.OFF and rule.judges(self.subject.kind) and self._speaks(rule):
-                self._ask(rule, mode)
+            mode = modes.get(rule.id, rule.mode)
+            if mode is not Mode.OFF and (asks or not rule.for_accelerators):
+                violations, missing = self._checked(rule, subject)
+                if violations or missing is not None:
+                    self._hear(rule, Mode.WARN if self.held_at_warn else mode, violations, missing)
         if any(finding.severity is Severity.DENY for finding in self.findings):
             # A denied object is not patched as well, and nobody is told that it was.
-            self.edits.clear()
             self.findings = [finding for finding in self.findings if finding.severity is not Severity.PATCH]
-        value = edited(self.subject.value, self.edits)
+            self.value = self.subject.value
         return Verdict(
-            value,
-            tuple(sorted(self.findings, key=lambda found: (show_path(found.path), found.rule))),
-            tuple(diff(self.subject.value, value)),
+            self.value,
+            tuple(sorted(self.findings, key=lambda found: (found.place, found.rule))),
+            tuple(diff(self.subject.value, self.value)),
             tuple(self.not_evaluated),
             advice=self._owner_advice(),
             confirm=frozenset(self.confirm),
         )
 
-    def _mode(self, rule: Rule) -> Mode:
-        mode = self.policy.rules.get(rule.id, rule.mode)
-        return Mode.WARN if self.held_at_warn and mode is Mode.DENY else mode
-
-    def _speaks(self, rule: Rule) -> bool:
-        """/mutate asks only the rules that can say something there; /validate asks all."""
-        if rule.removal is not self.subject.removal:
-            return False
-        return self.stage is Stage.VALIDATE or rule.fixes or rule.stage is Stage.MUTATE
-
-    def _ask(self, rule: Rule, mode: Mode) -> None:
-        violations, missing = self._checked(rule, self.subject)
+    def _hear(self, rule: Rule, mode: Mode, violations: Sequence[Violation], missing: FactsMissing | None) -> None:
+        """What a rule said, and why it could not say more."""
         if missing is not None and rule.stage is self.stage:
             self.not_evaluated.append(NotEvaluated(rule.id, str(missing)))
         old = self._old(rule, violations) if violations else set()
@@ -181,6 +179,8 @@ class _Judgement:
     def _checked(self, rule: Rule, subject: Subject) -> tuple[list[Violation], FactsMissing | None]:
         """What a rule found, and why it found no more: what comes before its facts ran out stands."""
         violations: list[Violation] = []
+        if rule.for_accelerators and not subject.is_gpu_workload:
+            return violations, None
         try:
             for violation in rule.check(subject, self.snapshot, self.policy):
                 violations.append(violation)  # noqa: PERF402
@@ -189,8 +189,9 @@ class _Judgement:
         return violations, None
 
     def _find(self, rule: Rule, mode: Mode, violation: Violation, is_old: bool) -> None:
-        if self._mends(violation):
-            self._find_mendable(rule, mode, violation, is_old)
+        mended = self._mended(violation)
+        if mended is not None:
+            self._find_mendable(rule, mode, violation, is_old, mended)
         elif violation.advice or mode is Mode.WARN:
             # Warnings of a rule that speaks in /mutate were given there.
             if rule.stage is self.stage:
@@ -201,19 +202,17 @@ class _Judgement:
         elif self.stage is Stage.VALIDATE or rule.stage is Stage.MUTATE:
             self._add(rule, Severity.DENY, violation)
 
-    def _mends(self, violation: Violation) -> bool:
-        if not violation.edits:
-            return False
+    def _mended(self, violation: Violation) -> Object | None:
+        """The object with this mended too; None if nothing mends it."""
         try:
-            edited(self.subject.value, violation.edits)
+            return edited(self.value, violation.edits) if violation.edits else None
         except CannotEdit:
-            return False
-        return True
+            return None
 
-    def _find_mendable(self, rule: Rule, mode: Mode, violation: Violation, is_old: bool) -> None:
+    def _find_mendable(self, rule: Rule, mode: Mode, violation: Violation, is_old: bool, mended: Object) -> None:
         if self.stage is Stage.MUTATE:
             if mode is Mode.DENY:
-                self.edits.extend(violation.edits)
+                self.value = mended
                 self._add(rule, Severity.PATCH, violation, Note.PATCHED)
             else:
                 self._add(rule, Severity.WARN, violation, Note.WOULD_PATCH)

@@ -12,6 +12,8 @@ from typing import Any
 
 from webhook.kube.objects import Object, Path
 
+_ABSENT = object()
+
 Operation = Mapping[str, Any]
 """One RFC 6902 operation: op, path and value."""
 
@@ -66,13 +68,17 @@ def _collect(before: Any, after: Any, pointer: str, into: list[Operation]) -> No
         return
     if isinstance(before, dict) and isinstance(after, dict) and before.keys() <= after.keys():
         for key, value in after.items():
+            old = before.get(key, _ABSENT)
+            if old is value:
+                continue
             place = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
-            if key not in before:
+            if old is _ABSENT:
                 into.append({"op": "add", "path": place, "value": value})
             else:
-                _collect(before[key], value, place, into)
+                _collect(old, value, place, into)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
-            _collect(old, new, f"{pointer}/{index}", into)
+            if old is not new:
+                _collect(old, new, f"{pointer}/{index}", into)
     elif before != after or type(before) is not type(after):
         into.append({"op": "replace", "path": pointer, "value": after})

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from webhook.engine.policy import Policy
 from webhook.engine.subject import Subject
+from webhook.kube.counted_pod import CountedPod, counted_pod
 from webhook.kube.names import DEFAULT_LOCAL_QUEUE, DEFAULT_QUEUE_ANNOTATION
 from webhook.kube.pods import PodTemplate
 from webhook.kube.row import Place
@@ -69,6 +70,15 @@ def queue_in_force(subject: Subject, template: PodTemplate, snapshot: Snapshot) 
     except FactsMissing:
         return ""
     return DEFAULT_LOCAL_QUEUE if default is not None else ""
+
+
+def counted(subject: Subject, template: PodTemplate, queue: str, snapshot: Snapshot) -> CountedPod | None:
+    """As counted_pod, for a template of the subject. Several rules ask for the same."""
+
+    def find() -> CountedPod | None:
+        return counted_pod(template, queue, subject.namespace, snapshot, subject.kind.framework)
+
+    return subject.once(("counted", template.path, queue), find)
 
 
 def listed(names: list[str], most: int = 5) -> str:

@@ -92,6 +92,9 @@ class Rule:
     needs: frozenset[str] = frozenset()
     """The kinds that it compares the subject with."""
 
+    for_accelerators: bool = False
+    """Whether it has nothing to say of what asks for no accelerator."""
+
     page: str = ""
     """The rule's published page: its first line is the summary for tables."""
 
@@ -101,3 +104,25 @@ class Rule:
     @property
     def summary(self) -> str:
         return self.page.strip().partition("\n")[0].rstrip(".")
+
+
+class Rules(tuple[Rule, ...]):
+    """Rules in their order, with a table of which of them judge what."""
+
+    def __init__(self, _: Iterable[Rule]) -> None:
+        self._asked: dict[tuple[Kind, bool, bool], tuple[Rule, ...]] = {}
+
+    def asked(self, kind: Kind, stage: Stage, removal: bool) -> tuple[Rule, ...]:
+        """Those that judge a kind at one of the two calls: /mutate asks only the rules that can say something there,
+        /validate asks all."""
+        key = kind, stage is Stage.VALIDATE, removal
+        found = self._asked.get(key)
+        if found is None:
+            found = self._asked[key] = tuple(
+                rule
+                for rule in self
+                if rule.judges(kind)
+                and rule.removal is removal
+                and (stage is Stage.VALIDATE or rule.fixes or rule.stage is Stage.MUTATE)
+            )
+        return found

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from webhook.engine.patch import Operation
 from webhook.engine.policy import Exemption
 from webhook.engine.rule import Violation
+from webhook.kube.cached import cached
 from webhook.kube.objects import Object, Path, show_path
 
 
@@ -26,7 +28,7 @@ class Note(StrEnum):
     OLD = "old"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Finding:
     """A violation with its verdict, addressed to the person who wrote the object."""
 
@@ -42,7 +44,12 @@ class Finding:
     def path(self) -> Path:
         return self.violation.path
 
-    @property
+    @cached
+    def place(self) -> str:
+        """The path, as the API server spells it."""
+        return show_path(self.violation.path)
+
+    @cached
     def message(self) -> str:
         """The whole sentence, as every door prints it."""
         found = self.violation
@@ -55,8 +62,7 @@ class Finding:
                 end = f"not denied: it was so before; fix: {found.fix}"
             case _:
                 end = f"fix: {found.fix}"
-        place = show_path(found.path)
-        return f'{self.kind} "{self.name}": {place}: {found.must}, is {found.actual}; {end} [{self.rule}]'
+        return f'{self.kind} "{self.name}": {self.place}: {found.must}, is {found.actual}; {end} [{self.rule}]'
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +78,7 @@ class NotEvaluated:
         return f"not evaluated: {self.missing} [{self.rule}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The outcome of one judgement.
 
     `value` is the object after the patch. `confirm` names kinds whose facts a finding depends on: a door with a live
@@ -100,7 +105,7 @@ class Verdict:
 
     @property
     def denials(self) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if finding.severity is Severity.DENY)
+        return tuple([finding for finding in self.findings if finding.severity is Severity.DENY])
 
     @property
     def allowed(self) -> bool:
@@ -109,6 +114,8 @@ class Verdict:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the person is told although the object passes: patches, warnings, and what was not evaluated."""
+        if not self.findings and not self.not_evaluated:
+            return self.advice
         return (
             *(finding.message for finding in self.findings if finding.severity is not Severity.DENY),
             *(entry.message for entry in self.not_evaluated),

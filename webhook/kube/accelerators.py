@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from webhook.kube.claims import DeviceClassFact
 from webhook.kube.names import DEVICE_CLASS_PREFIX
 
 RUNTIME_CLASSES = ("nvidia", "nvidia-*", "kata-qemu-nvidia-gpu*", "habana", "ascend")
@@ -30,12 +29,15 @@ class Accelerators:
     def covers(self, resource: str) -> bool:
         return resource in self.exact or (bool(self.prefixes) and resource.startswith(self.prefixes))
 
-    def backed_by(self, classes: Iterable[DeviceClassFact]) -> Accelerators:
-        """With the extended resources that DeviceClasses of the cluster stand behind, as far as they are mapped."""
+    def backed_by(self, resources: Mapping[str, str]) -> Accelerators:
+        """With the extended resources that DeviceClasses of the cluster stand behind, as far as they are mapped.
+
+        `resources` are these, by DeviceClass.
+        """
         names = {
-            each.extended_resource
-            for each in classes
-            if each.extended_resource and each.name in self.device_classes and not self.covers(each.extended_resource)
+            resource
+            for name, resource in resources.items()
+            if name in self.device_classes and not self.covers(resource)
         }
         return replace(self, exact=self.exact | names) if names else self
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from webhook.kube.names import POD_CLAIM_ANNOTATION
 from webhook.kube.objects import Object, Path, at, mapping, metadata, sequence, string
@@ -56,8 +56,7 @@ class ClaimFacts(Protocol):
         """The ResourceClaim or ResourceClaimTemplate of that name. Raises FactsMissing where `kind` is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimSource:
+class ClaimSource(NamedTuple):
     """The claims of one namespace."""
 
     facts: ClaimFacts

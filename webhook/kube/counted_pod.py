@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from webhook.kube.facts import Fact
 from webhook.kube.kueue_facts import POD_FRAMEWORK, KueueConfigurationFact, Transformation
 from webhook.kube.objects import mapping, string
+from webhook.kube.pod_defaults import LimitRangeFact
 from webhook.kube.pods import PodTemplate
 from webhook.kube.quantity import NANO
 from webhook.kube.quota_facts import ClusterQueueFact, amount, counted
@@ -68,13 +70,16 @@ def counted_pod(
         requests = _transformed(requests, configuration.transformations)
     if configuration.features.get("DRAExtendedResources"):
         requests = _backed(requests, configuration, snapshot)
-    classes = _classes(template, configuration)
-    for resource, claimed in template.claimed(classes).items():
-        requests[resource] = requests.get(resource, 0) + claimed
+    shared: Mapping[str, Mapping[str, int]] = {}
+    if template.claims:
+        classes = _classes(template, configuration)
+        shared = template.shared(classes)
+        for resource, claimed in template.claimed(classes).items():
+            requests[resource] = requests.get(resource, 0) + claimed
     if cluster_queue.covers(_PODS):
         requests[_PODS] = NANO
     rounded = {resource: counted(resource, asked) for resource, asked in requests.items()}
-    return CountedPod(template, namespace, cluster_queue, configuration, rounded, template.shared(classes))
+    return CountedPod(template, namespace, cluster_queue, configuration, rounded, shared)
 
 
 def _classes(template: PodTemplate, configuration: KueueConfigurationFact) -> dict[str, str]:
@@ -90,11 +95,15 @@ def _asked(template: PodTemplate, namespace: str, snapshot: Snapshot, *, made: b
     return requests
 
 
-def _defaults(namespace: str, snapshot: Snapshot) -> dict[str, int]:
+def _defaults(namespace: str, snapshot: Snapshot) -> Mapping[str, int]:
     """What LimitRanges make a container request; of several that name a resource, the first by name counts."""
+    return snapshot.derived("LimitRange", namespace, "default requests", _default_requests)
+
+
+def _default_requests(facts: Mapping[str, Fact]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for limit_range in reversed(snapshot.limit_ranges(namespace)):
-        found |= limit_range.default_requests
+    for _, fact in sorted(facts.items(), reverse=True):
+        found |= fact.default_requests if isinstance(fact, LimitRangeFact) else {}
     return found
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
+from webhook.kube.cached import cached
 from webhook.kube.gangs import CRON_JOB, JOB, LEADER_WORKER_SET
 from webhook.kube.objects import Object, group, mapping, metadata, sequence, string
 from webhook.kube.row import Kind
@@ -89,15 +89,15 @@ class Kinds:
 
     rows: tuple[Kind, ...]
 
-    @cached_property
+    @cached
     def _by_name(self) -> dict[tuple[str, str], Kind]:
         return {(row.group, row.kind): row for row in self.rows}
 
-    @cached_property
+    @cached
     def _between(self) -> dict[tuple[str, str], Kind]:
         return {(row.group, kind): row for row in self.rows for kind in row.between}
 
-    @cached_property
+    @cached
     def workloads(self) -> tuple[Kind, ...]:
         return tuple(row for row in self.rows if row.is_workload)
 

@@ -141,7 +141,7 @@ class KueueConfigurationFact:
 
 def _whole(namespace: str, labels: Mapping[str, str]) -> Mapping[str, str]:
     """Manifests of a namespace seldom write the label that the API server adds."""
-    return {NAME_LABEL: namespace, **labels}
+    return labels if NAME_LABEL in labels else {NAME_LABEL: namespace, **labels}
 
 
 def project_kueue_configuration(value: Object) -> KueueConfigurationFact | None:

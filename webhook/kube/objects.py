@@ -34,11 +34,11 @@ def string(value: Any) -> str:
 def at(value: Any, path: Iterable[str | int]) -> Any:
     """The value at `path`, or None where a step is missing."""
     for step in path:
-        if isinstance(step, str):
-            value = value.get(step) if isinstance(value, dict) else None
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
+            value = value[step]
         else:
-            value = value[step] if isinstance(value, list) and 0 <= step < len(value) else None
-        if value is None:
             return None
     return value
 

@@ -51,21 +51,26 @@ def places(value: Any, path: Path) -> Iterator[Path]:
     """Where in `value` the path leads, in the order of its lists and mappings: to what is there and is not null."""
     if value is None:
         return
-    for index, step in enumerate(path):
-        if step not in STARS:
-            continue
-        holder, rest = at(value, path[:index]), path[index + 1 :]
-        keys: Any = ()
-        if step == EVERY_ITEM and isinstance(holder, list):
-            keys = range(len(holder))
-        elif step == EVERY_VALUE and isinstance(holder, dict):
-            keys = holder
-        for key in keys:
-            for place in places(holder[key], rest):
-                yield (*path[:index], key, *place)
+    index = first_star(path)
+    if index is None:
+        if at(value, path) is not None:
+            yield path
         return
-    if at(value, path) is not None:
-        yield path
+    holder, rest = at(value, path[:index]), path[index + 1 :]
+    keys: Any = ()
+    if path[index] == EVERY_ITEM and isinstance(holder, list):
+        keys = range(len(holder))
+    elif path[index] == EVERY_VALUE and isinstance(holder, dict):
+        keys = holder
+    for key in keys:
+        for place in places(holder[key], rest):
+            yield (*path[:index], key, *place)
+
+
+@cache
+def first_star(path: Path) -> int | None:
+    """The index of a row's first star. Only rows of a table have such paths, so there are few of them."""
+    return next((index for index, step in enumerate(path) if step in STARS), None)
 
 
 def entry_name(entry: Any) -> str:
@@ -100,4 +105,6 @@ def by_names(value: Any, key: Any) -> Any:
 
 def beside(path: Path, place: Path) -> Path:
     """The path with each star replaced by the step that `place`, which begins alike, has there."""
+    if first_star(path) is None:
+        return path
     return tuple(place[index] if step in STARS else step for index, step in enumerate(path))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.kube.accelerators import Accelerators
 from webhook.kube.claims import ClaimSource
@@ -31,8 +31,7 @@ class Scaling:
     each: int
 
 
-@dataclass(frozen=True)
-class PodSet:
+class PodSet(NamedTuple):
     """The pods of one unit that are made from one template.
 
     `minimum` is with how many of them Kueue may admit the unit, the same as `pods` unless it says so.
@@ -71,8 +70,7 @@ class PodSet:
         return max(within, key=lambda each: len(each.path)).name if within else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """With what the templates of an object are read."""
 
     names: Accelerators

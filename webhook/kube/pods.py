@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.kube import quantity
 from webhook.kube.accelerators import Accelerators
+from webhook.kube.cached import cached
 from webhook.kube.claims import CLAIM, TEMPLATE, ClaimSource, PodClaim, pod_claims
 from webhook.kube.names import QUEUE_LABEL
 from webhook.kube.objects import Object, Path, at, mapping, sequence, string
@@ -17,8 +17,7 @@ from webhook.kube.shapes import POD, Shape
 _NOTHING: Mapping[str, int] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(NamedTuple):
     """A container that can hold resources. Ephemeral containers cannot, so they are none."""
 
     spec: Object
@@ -54,8 +53,7 @@ class Container:
         return (*self.path, "quantity") if self.gpu else (*self.path, *self.resources_at, part, resource)
 
 
-@dataclass(frozen=True, slots=True)
-class AcceleratorUse:
+class AcceleratorUse(NamedTuple):
     """One accelerator that one container names. `request` and `limit` are the raw values; None where absent.
 
     A null value counts as 0, as the API server reads it, and is not absent.
@@ -107,7 +105,7 @@ class PodTemplate:
     claims_from: ClaimSource | None = field(default=None, compare=False, repr=False)
     shape: Shape = POD
 
-    @property
+    @cached
     def spec(self) -> Object:
         """The pod's spec, or what stands for it."""
         return mapping(at(self.value, self.shape.spec))
@@ -116,12 +114,12 @@ class PodTemplate:
     def spec_path(self) -> Path:
         return (*self.path, *self.shape.spec)
 
-    @property
+    @cached
     def metadata(self) -> Object:
         """What holds the pod's labels and annotations."""
         return mapping(at(self.value, self.shape.metadata))
 
-    @property
+    @cached
     def queue(self) -> str:
         """The queue label, '' without one."""
         return string(mapping(self.metadata.get("labels")).get(QUEUE_LABEL))
@@ -130,7 +128,7 @@ class PodTemplate:
     def label_path(self) -> Path:
         return (*self.path, *self.shape.metadata, "labels", QUEUE_LABEL)
 
-    @cached_property
+    @cached
     def containers(self) -> tuple[Container, ...]:
         """Init containers come first, in the order in which they start."""
         main = (container for field in self.shape.lists for container in self._listed(field, False))
@@ -147,7 +145,7 @@ class PodTemplate:
             if isinstance(entry, dict):
                 yield Container(entry, (*self.spec_path, *place.path), resources_at=place.resources, gpu=place.gpu)
 
-    @cached_property
+    @cached
     def accelerators(self) -> tuple[AcceleratorUse, ...]:
         """Every accelerator that a container names, container by container, sorted by resource name."""
         found = []
@@ -171,13 +169,13 @@ class PodTemplate:
                     )
         return tuple(found)
 
-    @cached_property
+    @cached
     def asks(self) -> bool:
         """Whether it asks for an accelerator above 0, or claims a device that counts as one."""
         classes = self.names.device_classes
         return any(use.asked for use in self.accelerators) or any(claim.asks(classes) for claim in self.claims)
 
-    @cached_property
+    @cached
     def claims(self) -> tuple[PodClaim, ...]:
         return pod_claims(self.spec, self.spec_path, self.claims_from)
 
@@ -200,10 +198,11 @@ class PodTemplate:
     def _mapped(self, classes: Mapping[str, str] | None) -> Mapping[str, str]:
         return self.names.device_classes if classes is None else classes
 
-    def accelerators_asked(self) -> dict[str, int]:
+    @cached
+    def accelerators_asked(self) -> Mapping[str, int]:
         """What one pod takes of accelerators, in billionths by resource name, its claims included."""
         found = {resource: amount for resource, amount in self.totals().items() if self.names.covers(resource)}
-        for claims in (self.claimed(), *self.shared().values()):
+        for claims in (self.claimed(), *self.shared().values()) if self.claims else ():
             for resource, amount in claims.items():
                 found[resource] = found.get(resource, 0) + amount
         return found
@@ -216,13 +215,22 @@ class PodTemplate:
         absent request counts as its limit and, without one, as `defaults` says, or the other way round (`over_limits`).
         Values that are no quantity count as 0: they are reported elsewhere.
         """
+        return dict(self._totals) if not defaults else self._summed(defaults, over_limits)
+
+    @cached
+    def _totals(self) -> Mapping[str, int]:
+        return self._summed(_NOTHING, over_limits=False)
+
+    def _summed(self, defaults: Mapping[str, int], over_limits: bool) -> dict[str, int]:
         running: dict[str, int] = {}
         peak: dict[str, int] = {}
         for container in self.containers:
             limits, requests = container.resources("limits"), container.resources("requests")
             if over_limits:
                 limits = {resource: limits[resource] for resource in limits if resource not in defaults}
-            asked = {**defaults, **_amounts({**limits, **requests})}
+            asked = _amounts({**limits, **requests})
+            if defaults:
+                asked = {**defaults, **asked}
             if container.init and not container.sidecar:
                 for resource, amount in asked.items():
                     peak[resource] = max(peak.get(resource, 0), running.get(resource, 0) + amount)

@@ -9,6 +9,7 @@ exponent, since computing with 2E6024865272343 would never end.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 NANO = 10**9
@@ -35,18 +36,26 @@ def parse(value: Any) -> int:
     Takes what JSON can hold in a quantity's place: a string, a number, or null, which the API server reads as 0.
     Raises QuantityError for anything else.
     """
+    if isinstance(value, str):
+        return _parse_known(value) if len(value) <= _LONGEST else _parse_spelling(value)
     if value is None:
         return 0
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise QuantityError(f"is {_shown(value)}, not a quantity such as 1 or 500m")
-    if isinstance(value, int):
-        return _bounded(value * NANO)
-    text = value.strip(_SPACE) if isinstance(value, str) else repr(value)
+    return _bounded(value * NANO) if isinstance(value, int) else _parse_spelling(repr(value))
+
+
+def _parse_spelling(value: str) -> int:
+    text = value.strip(_SPACE)
     if not text or len(text) > _LONGEST:
         raise QuantityError(f"is {_shown(value)}, not a quantity such as 1 or 500m")
     if text.isascii() and text.isdigit():
         return _bounded(int(text) * NANO)
     return _bounded(_parse_text(text))
+
+
+# The spellings in a cluster are few, and each is met again and again.
+_parse_known = lru_cache(maxsize=1024)(_parse_spelling)
 
 
 def _bounded(amount: int) -> int:

@@ -28,7 +28,7 @@ def counted(resource: str, amount: int) -> int:
     Kueue 0.17, pkg/resources ResourceValue.
     """
     step = _MILLI if resource == "cpu" else quantity.NANO
-    return -(-amount // step) * step
+    return amount if amount % step == 0 else -(-amount // step) * step
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,8 @@ class ClusterQueueFact:
     def takes(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether it admits workloads of a namespace."""
         # Manifests of a namespace seldom write the label that the API server adds.
-        return self.namespaces is not None and self.namespaces.matches({NAME_LABEL: namespace, **labels})
+        whole = labels if NAME_LABEL in labels else {NAME_LABEL: namespace, **labels}
+        return self.namespaces is not None and self.namespaces.matches(whole)
 
     def covers(self, resource: str) -> bool:
         return any(resource in group.covered for group in self.groups)

@@ -46,9 +46,10 @@ class LabelSelector:
     match_expressions: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(labels.get(key) == value for key, value in self.match_labels) and all(
-            requirement.matches(labels) for requirement in self.match_expressions
-        )
+        for key, value in self.match_labels:
+            if labels.get(key) != value:
+                return False
+        return all(requirement.matches(labels) for requirement in self.match_expressions)
 
     def __str__(self) -> str:
         """As kubectl's -l takes it, and the same text in whatever order it was written; '' for an empty one."""

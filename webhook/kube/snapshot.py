@@ -25,6 +25,7 @@ from webhook.kube.workload_facts import WorkloadFact
 _F = TypeVar("_F", bound=Fact)
 _T = TypeVar("_T")
 
+_NONE: Mapping[str, Any] = {}
 _CLUSTER = ""
 """The namespace under which cluster-scoped facts are kept."""
 
@@ -60,6 +61,7 @@ class Snapshot:
         self._unknown: dict[str, str] = dict.fromkeys(PROJECTIONS, unknown)
         self._observers: tuple[Observer, ...] = ()
         self._derived: dict[tuple[str, str], dict[Hashable, Any]] = {}
+        self._configuration: KueueConfigurationFact | None = None
         self.origin = self
         """What the observers keep sums of: itself, but for a snapshot made by `overlaid`."""
 
@@ -126,7 +128,7 @@ class Snapshot:
 
     def of_namespace(self, kind: str, namespace: str) -> Mapping[str, Fact]:
         """Every fact of a kind in a namespace, by name."""
-        return self._known(kind).get(namespace, {})
+        return self._known(kind).get(namespace, _NONE)
 
     def local_queue(self, namespace: str, name: str) -> LocalQueueFact | None:
         return self._named("LocalQueue", namespace, name, LocalQueueFact)
@@ -157,17 +159,24 @@ class Snapshot:
     def device_classes(self) -> list[DeviceClassFact]:
         return self._all("DeviceClass", DeviceClassFact)
 
+    def extended_resources(self) -> Mapping[str, str]:
+        """spec.extendedResourceName of the DeviceClasses that have one, by their names."""
+        return self.derived("DeviceClass", _CLUSTER, "extended resources", _extended_resources)
+
     def volcano_queue(self, name: str) -> VolcanoQueueFact | None:
         return self._named("Queue", _CLUSTER, name, VolcanoQueueFact)
 
     def kueue_configuration(self) -> KueueConfigurationFact:
         """That of the running Kueue. Raises FactsMissing also where its ConfigMap is absent or says nothing."""
         tables = self._known("ConfigMap")
+        if self._configuration is not None:
+            return self._configuration
         for namespace in KUEUE_NAMESPACES:
             for fact in tables.get(namespace, {}).values():
                 if isinstance(fact, KueueConfigurationFact):
                     if fact.problem:
                         raise FactsMissing("ConfigMap", f"{namespace}/{fact.name} {fact.problem}")
+                    self._configuration = fact
                     return fact
         raise FactsMissing("ConfigMap", "kueue-manager-config not found")
 
@@ -192,10 +201,12 @@ class Snapshot:
 
         So a rule that looks for what refers to a subject does not look at everything for each subject.
         """
-        facts = self._known(kind).get(namespace, {})
-        kept = self._derived.setdefault((kind, namespace), {})
+        facts = self._known(kind)
+        kept = self._derived.get((kind, namespace))
+        if kept is None:
+            kept = self._derived[kind, namespace] = {}
         if key not in kept:
-            kept[key] = make(facts)
+            kept[key] = make(facts.get(namespace, _NONE))
         return kept[key]  # type: ignore[no-any-return]
 
     def require(self, kinds: Iterable[str]) -> None:
@@ -208,13 +219,14 @@ class Snapshot:
         return self._unknown
 
     def _known(self, kind: str) -> dict[str, dict[str, Fact]]:
-        reason = self._unknown.get(kind)
-        if reason is not None:
-            raise FactsMissing(kind, reason)
+        if kind in self._unknown:
+            raise FactsMissing(kind, self._unknown[kind])
         return self._facts[kind]
 
     def _named(self, kind: str, namespace: str, name: str, of: type[_F]) -> _F | None:
-        fact = self._known(kind).get(namespace, {}).get(name)
+        if kind in self._unknown:
+            raise FactsMissing(kind, self._unknown[kind])
+        fact = self._facts[kind].get(namespace, _NONE).get(name)
         return fact if isinstance(fact, of) else None
 
     def _all(self, kind: str, of: type[_F]) -> list[_F]:
@@ -241,6 +253,8 @@ class Snapshot:
     def _tell(self, kind: str, namespace: str, before: Mapping[str, Fact], after: Mapping[str, Fact]) -> None:
         """What differs between the facts of one namespace, by name."""
         self._derived.pop((kind, namespace), None)
+        if kind == "ConfigMap":
+            self._configuration = None
         observers = [observer for observer in self._observers if kind in observer.kinds]
         if not observers:
             return
@@ -293,6 +307,11 @@ class Snapshot:
         self._unknown[kind] = reason
         for namespace, names in sorted(before.items()):
             self._tell(kind, namespace, names, {})
+
+
+def _extended_resources(facts: Mapping[str, Fact]) -> dict[str, str]:
+    found = [fact for fact in facts.values() if isinstance(fact, DeviceClassFact)]
+    return {fact.name: fact.extended_resource for fact in found if fact.extended_resource}
 
 
 def _namespace_of(fact: Fact) -> str:

@@ -1,6 +1,6 @@
 """The rules, one module each, in the order of the README's table."""
 
-from webhook.engine.rule import Rule
+from webhook.engine.rule import Rules
 from webhook.rules import (
     conflicting_queue_name,
     default_local_queue,
@@ -26,29 +26,31 @@ from webhook.rules import (
     unknown_queue,
 )
 
-RULES: tuple[Rule, ...] = (
-    missing_queue_name.RULE,
-    conflicting_queue_name.RULE,
-    default_local_queue.RULE,
-    queue_name_in_selector.RULE,
-    surge_without_quota.RULE,
-    implicit_gpu_request.RULE,
-    hidden_gpu_use.RULE,
-    gpu_resource_quota.RULE,
-    floors_exceed_capacity.RULE,
-    floors_below_capacity.RULE,
-    malformed_quota.RULE,
-    missing_cohort.RULE,
-    no_reclaim.RULE,
-    gated_pods_over_quota.RULE,
-    shared_local_queue.RULE,
-    replicas_over_ceiling.RULE,
-    unchecked_claim.RULE,
-    short_grace_period.RULE,
-    unknown_queue.RULE,
-    uncovered_resource.RULE,
-    replica_over_budget.RULE,
-    queue_in_use.RULE,
+RULES = Rules(
+    (
+        missing_queue_name.RULE,
+        conflicting_queue_name.RULE,
+        default_local_queue.RULE,
+        queue_name_in_selector.RULE,
+        surge_without_quota.RULE,
+        implicit_gpu_request.RULE,
+        hidden_gpu_use.RULE,
+        gpu_resource_quota.RULE,
+        floors_exceed_capacity.RULE,
+        floors_below_capacity.RULE,
+        malformed_quota.RULE,
+        missing_cohort.RULE,
+        no_reclaim.RULE,
+        gated_pods_over_quota.RULE,
+        shared_local_queue.RULE,
+        replicas_over_ceiling.RULE,
+        unchecked_claim.RULE,
+        short_grace_period.RULE,
+        unknown_queue.RULE,
+        uncovered_resource.RULE,
+        replica_over_budget.RULE,
+        queue_in_use.RULE,
+    )
 )
 
 NEEDS: frozenset[str] = frozenset({"Namespace"}).union(*(rule.needs for rule in RULES))

@@ -50,13 +50,13 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
 
 def _defaulted(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
     """What Kueue would make of an object without a label of its own, by the label of its template."""
-    for template in subject.templates:
-        if not subject.kind.kueue_defaults or not (template.queue or subject.is_gpu_workload):
+    for template in subject.templates if subject.kind.kueue_defaults else ():
+        if template.queue == DEFAULT_LOCAL_QUEUE or not (template.queue or subject.is_gpu_workload):
+            continue
+        if snapshot.local_queue(subject.namespace, DEFAULT_LOCAL_QUEUE) is None:
             continue
         choice = queue_of(subject, template, snapshot, policy)
-        if choice.origin is Origin.NOBODY or choice.name == DEFAULT_LOCAL_QUEUE:
-            continue
-        if snapshot.local_queue(subject.namespace, DEFAULT_LOCAL_QUEUE) is not None:
+        if choice.origin is not Origin.NOBODY and choice.name != DEFAULT_LOCAL_QUEUE:
             yield Violation(
                 FIELD_QUEUE,
                 must=f"must be {choice.name}, like the pod template's",

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 
 from webhook.engine.patch import Edit
 from webhook.engine.policy import GpuRequests, Mode, Policy
+from webhook.engine.queues import counted
 from webhook.engine.rollout import may_change
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube import quantity
-from webhook.kube.counted_pod import counted_pod
 from webhook.kube.kinds import WORKLOADS
 from webhook.kube.names import DEFAULT_LOCAL_QUEUE, FIELD_QUEUE
 from webhook.kube.pod_sets import PodSet
@@ -143,7 +143,7 @@ def _admitted_for_free(subject: Subject, snapshot: Snapshot, policy: Policy) -> 
 def _charged(subject: Subject, template: PodTemplate, queue: str, snapshot: Snapshot) -> frozenset[str]:
     """What a pod asks for as Kueue counts it or, where nobody knows, as its containers say."""
     try:
-        pod = counted_pod(template, queue, subject.namespace, snapshot, subject.kind.framework)
+        pod = counted(subject, template, queue, snapshot)
     except FactsMissing:
         pod = None
     requests = template.totals() if pod is None else pod.requests

@@ -29,11 +29,10 @@ from dataclasses import replace
 
 from webhook.engine.patch import Edit
 from webhook.engine.policy import Inject, Mode, Policy
-from webhook.engine.queues import Origin, QueueChoice, listed, queue_of
+from webhook.engine.queues import Origin, QueueChoice, counted, listed, queue_of
 from webhook.engine.rollout import down_at_once, may_change, runs
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
-from webhook.kube.counted_pod import counted_pod
 from webhook.kube.kinds import WORKLOADS
 from webhook.kube.kueue_facts import POD_FRAMEWORK, SHIPPED_FRAMEWORKS, KueueConfigurationFact
 from webhook.kube.names import DEFAULT_LOCAL_QUEUE, FIELD_QUEUE, QUEUE_LABEL
@@ -49,8 +48,6 @@ _LONGEST_LABEL = 63  # characters of a label's value; a LocalQueue's name may be
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:
-    if not subject.is_gpu_workload:
-        return
     if subject.kind.shuns_object_label and subject.queue:
         if subject.queue == DEFAULT_LOCAL_QUEUE:
             # Kueue puts this label on an unlabelled StatefulSet itself, and gates its pods by it.
@@ -75,7 +72,7 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
     for path, unlabelled in _unlabelled(subject):
         # The more a pod takes that nobody counts, the worse it is, and what begins to run takes what it did not. How
         # many pods there are, autoscalers change.
-        asked = sum(sum(each.template.accelerators_asked().values()) for each in unlabelled)
+        asked = sum(sum(each.template.accelerators_asked.values()) for each in unlabelled)
         asked = 0 if is_suspended(subject.kind, subject.value) else asked
         found = _outside if subject.kind.label is Place.NOWHERE else _missing
         yield from (replace(one, weight=asked) for one in found(subject, unlabelled, path, snapshot, policy))
@@ -101,7 +98,7 @@ def _outside(
     policy: Policy,  # noqa: ARG001
 ) -> Iterator[Violation]:
     template = unlabelled[0].template
-    asked = [f"{show(amount)} {name}" for name, amount in sorted(template.accelerators_asked().items()) if amount]
+    asked = [f"{show(amount)} {name}" for name, amount in sorted(template.accelerators_asked.items()) if amount]
     yield Violation(
         template.path,
         must="must not hold accelerators that no queue counts",
@@ -254,7 +251,7 @@ def _counted(
 ) -> Iterable[tuple[str, int]]:
     """What Kueue counts for one pod; where nothing says how it is set up, all that the pod requests."""
     try:
-        pod = counted_pod(template, choice.name, subject.namespace, snapshot, subject.kind.framework)
+        pod = counted(subject, template, choice.name, snapshot)
     except FactsMissing:
         pod = None
     return (pod.requests if pod is not None else template.totals()).items()
@@ -267,5 +264,6 @@ RULE = Rule(
     check=check,
     fixes=True,
     needs=frozenset({"Namespace", "LocalQueue", "ClusterQueue", "ConfigMap"}),
+    for_accelerators=True,
     page=__doc__,
 )

@@ -28,10 +28,10 @@ from dataclasses import dataclass, field, replace
 from webhook.capacity.balance import Balance, balance_of
 from webhook.capacity.packing import fit_together
 from webhook.engine.policy import Mode, Policy
-from webhook.engine.queues import listed, queue_in_force
+from webhook.engine.queues import counted, listed, queue_in_force
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
-from webhook.kube.counted_pod import CountedPod, counted_pod
+from webhook.kube.counted_pod import CountedPod
 from webhook.kube.flavor_fit import Toleration, label_keys, ruled_out
 from webhook.kube.kinds import WORKLOADS
 from webhook.kube.objects import Path
@@ -61,23 +61,23 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
     together: dict[tuple[str, ResourceGroup], list[_Share]] = {}
     # Where each pod has a label of its own, each can be in another flavor.
     splits = not subject.kind.labelled_whole
-    counted: set[str] = set()
+    seen: set[str] = set()
     for each in subject.pod_sets:
-        queue, framework = queue_in_force(subject, each.template, snapshot), subject.kind.framework
-        pod = counted_pod(each.template, queue, subject.namespace, snapshot, framework)
+        queue = queue_in_force(subject, each.template, snapshot)
+        pod = counted(subject, each.template, queue, snapshot)
         count = each.minimum if subject.kind.gang else 1
         if pod is None or count == 0:
             continue
         if pod.cluster_queue.cohort:
             snapshot.cohort(pod.cluster_queue.cohort)  # raises FactsMissing where Cohorts are not known
         balance = balance_of(snapshot, policy.capacity, policy.accelerators)
-        shared = _shared(pod, counted)
+        shared = _shared(pod, seen)
         for group in pod.cluster_queue.groups:
             one = _asked(pod, group, shared, 1)
             if one:
                 what = _what(each, count) if subject.kind.gang else "per replica"
                 share = _Share(pod, group, _asked(pod, group, shared, count), count, what, each)
-                alone = replace(share, asked=one, count=1, what="per replica") if splits else share
+                alone = replace(share, asked=one, count=1, what="per replica") if splits and count > 1 else share
                 violations = list(_judge(alone, snapshot, balance))
                 yield from violations
                 if not violations:
@@ -88,11 +88,11 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
             yield from _judge_gang(shares, splits, snapshot, balance)
 
 
-def _shared(pod: CountedPod, counted: set[str]) -> dict[str, int]:
+def _shared(pod: CountedPod, seen: set[str]) -> dict[str, int]:
     """What the pods of all templates claim together, each claim once: where it is met first."""
     found: dict[str, int] = {}
-    for name in sorted(pod.shared.keys() - counted):
-        counted.add(name)
+    for name in sorted(pod.shared.keys() - seen):
+        seen.add(name)
         for resource, amount in pod.shared[name].items():
             found[resource] = found.get(resource, 0) + amount
     return found

@@ -142,12 +142,12 @@ def _of_itself(
 ) -> Iterator[Violation]:
     """A workload that scales itself. What its other templates ask for at the most is taken off what there is."""
     queue = subject.queue_for(pods.template)
-    replica = _replica(subject.namespace, queue, pods.template.accelerators_asked(), policy)
+    replica = _replica(subject.namespace, queue, pods.template.accelerators_asked, policy)
     others: dict[str, int] = {}
     for each in subject.pod_sets:
         if each is not pods and subject.queue_for(each.template) == queue:
             most = each.scaling.maximum * each.scaling.each if each.scaling is not None else each.pods
-            for name, amount in each.template.accelerators_asked().items():
+            for name, amount in each.template.accelerators_asked.items():
                 others[name] = others.get(name, 0) + amount * most
     ceiling = _ceiling(replica, snapshot, policy, others) if replica is not None and scaling.each else None
     if replica is None or ceiling is None or scaling.maximum * scaling.each <= ceiling.replicas:

@@ -52,6 +52,8 @@ def _others(subject: Subject, queue: str, snapshot: Snapshot, policy: Policy | N
     first = ""
     count = 0
     for kind in _USERS:
+        if not snapshot.of_namespace(kind, subject.namespace):
+            continue
         names = snapshot.derived(kind, subject.namespace, "by queue", _by_queue).get(queue, {})
         if names and policy is not None:
             unmapped = partial(_unmapped, names, queue, policy)

@@ -41,5 +41,6 @@ RULE = Rule(
     mode=Mode.WARN,
     kinds=tuple(row for row in WORKLOADS if row.serves),
     check=check,
+    for_accelerators=True,
     page=__doc__,
 )

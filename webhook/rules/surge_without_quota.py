@@ -35,8 +35,6 @@ _ZERO_PERCENT = re.compile(r"0+%", re.ASCII)
 
 
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
-    if not subject.is_gpu_workload:
-        return
     yield from _of(subject.kind, subject.value, policy)
     for row, value, place in subject.held:
         for found in _of(row, value, policy) if row is not None else ():
@@ -119,5 +117,6 @@ RULE = Rule(
     kinds=tuple(row for row in WORKLOADS if row.surge or row.doubles or row.holds),
     check=check,
     fixes=True,
+    for_accelerators=True,
     page=__doc__,
 )

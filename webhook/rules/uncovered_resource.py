@@ -18,10 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from webhook.engine.policy import Mode, Policy
-from webhook.engine.queues import listed, queue_in_force
+from webhook.engine.queues import counted, listed, queue_in_force
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
-from webhook.kube.counted_pod import counted_pod
 from webhook.kube.kinds import WORKLOADS
 from webhook.kube.request_source import source_of
 from webhook.kube.snapshot import Snapshot
@@ -30,9 +29,8 @@ from webhook.kube.snapshot import Snapshot
 def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Violation]:  # noqa: ARG001
     for each in subject.pod_sets:
         template = each.template
-        framework = subject.kind.framework
         queue = queue_in_force(subject, template, snapshot)
-        pod = counted_pod(template, queue, subject.namespace, snapshot, framework)
+        pod = counted(subject, template, queue, snapshot)
         if pod is None or not pod.configuration.checks_undeclared:
             continue
         covered = sorted(frozenset().union(*(group.covered for group in pod.cluster_queue.groups)))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Protocol, cast
+from math import inf
+from time import monotonic
+from typing import NamedTuple, Protocol, cast
 
 from webhook.capacity.balance import balance_of
 from webhook.capacity.pending import Written, reservation
 from webhook.engine.evaluate import judge
 from webhook.engine.policy import Mode, Policy
-from webhook.engine.rule import Rule, Stage
+from webhook.engine.rule import Rule, Rules, Stage
 from webhook.engine.subject import Subject
 from webhook.engine.verdict import Verdict
 from webhook.kube.facts import PROJECTIONS
@@ -27,6 +28,8 @@ STALE_SECONDS = 300.0
 """The age of facts from which on an answer that rests on them says so."""
 
 _CONFIRM_SECONDS = 3.0  # a source promises 2
+_LOOK_SECONDS = 1.0
+"""Between two looks at how old the facts are: it concerns all kinds at once, and changes by the minute."""
 
 log = logging.getLogger("floorkeeper.admission")
 
@@ -46,8 +49,7 @@ class PolicyInForce(Protocol):
         """Why the file's present content is not in force, '' if it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """A verdict, and the warning that the facts behind it are old, '' if they are not."""
 
     verdict: Verdict
@@ -88,11 +90,14 @@ class Admission:
     def __init__(
         self, rules: Sequence[Rule], policies: PolicyInForce, source: Source, today: Callable[[], date] = _today
     ) -> None:
-        self._rules = rules
+        self._rules = rules if isinstance(rules, Rules) else Rules(rules)
         self._removals = frozenset(kind for rule in rules if rule.removal for kind in rule.kinds)
         self._policies = policies
         self._source = source
         self._today = today
+        self._looked = -inf
+        self._old: Mapping[str, float] = {}
+        """The kinds whose facts are old, and their ages in seconds, as of then."""
 
     async def decide(self, stage: Stage, review: Review) -> Decision:
         """The decision. Raises MalformedReview, FactsMissing if the namespaces are not known, and LedgerError."""
@@ -184,12 +189,17 @@ class Admission:
         """Said in /validate, of every answer that rests on old facts, a clean one too."""
         if stage is Stage.MUTATE or verdict.passed_over:
             return ""
-        removal = review.operation == "DELETE"
-        asked = (rule.needs for rule in self._rules if rule.judges(kind) and rule.removal is removal)
-        needs = frozenset[str]().union(*asked)
-        states = self._source.states()
-        old = {name: states[name].age_seconds for name in needs if name in states}
-        old = {name: age for name, age in old.items() if age > STALE_SECONDS}
+        now = monotonic()
+        if now - self._looked >= _LOOK_SECONDS:
+            states = self._source.states()
+            self._looked = now
+            self._old = {name: each.age_seconds for name, each in states.items() if each.age_seconds > STALE_SECONDS}
+        if not self._old:
+            return ""
+        needs = frozenset[str]().union(
+            *(rule.needs for rule in self._rules.asked(kind, stage, review.operation == "DELETE"))
+        )
+        old = {name: age for name, age in self._old.items() if name in needs}
         if not old:
             return ""
         return f"Floorkeeper's facts are {max(old.values()):.0f} s old: {', '.join(sorted(old))}"

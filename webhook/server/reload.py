@@ -95,7 +95,7 @@ class PolicyReload:
         """Resources that stand for accelerators of the policy, and that the API server does not know to ask about."""
         named = self._policies.policy.accelerators
         try:
-            backed = named.backed_by(self._readiness.source.snapshot.device_classes())
+            backed = named.backed_by(self._readiness.source.snapshot.extended_resources())
         except FactsMissing:
             return []
         names = ", ".join(sorted(backed.exact - named.exact))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -23,8 +22,7 @@ class MalformedReview(ValueError):
     """The body is nothing that the API server sends: the message says what is wrong, and in which field."""
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(NamedTuple):
     """The parts of a request that Floorkeeper looks at. Strings that are absent are ''.
 
     `name` is '' at a CREATE with generateName. `namespace` is '' for cluster-scoped kinds, except that a Namespace is
