@@ -101,11 +101,9 @@ class Admission:
 
     async def decide(self, stage: Stage, review: Review) -> Decision:
         """The decision. Raises MalformedReview, FactsMissing if the namespaces are not known, and LedgerError."""
-        kind = self._policies.policy.kinds.of(review.group, review.kind)
-        if kind is None or review.sub_resource or not self._judges(stage, review, kind):
+        kind = self._kind(stage, review)
+        if kind is None:
             return _NOT_JUDGED
-        if not review.namespace and kind is not NAMESPACE and not kind.cluster_scoped:
-            raise MalformedReview(f"request.namespace: must be a non-empty string for a {kind.kind}")
         try:
             verdict = self._judge(stage, review, kind)
             if kind.cluster_scoped:
@@ -119,6 +117,26 @@ class Admission:
         except RecursionError:
             raise MalformedReview("request.object: is nested too deeply") from None
         return Decision(verdict, self._stale(stage, kind, review, verdict))
+
+    def decide_at_once(self, stage: Stage, review: Review) -> Decision | None:
+        """The decision, None if something may have to be read or written for it. Raises what `decide` does, and
+        RecursionError."""
+        kind = self._kind(stage, review)
+        if kind is None:
+            return _NOT_JUDGED
+        if kind.cluster_scoped or review.operation == "DELETE":
+            return None
+        verdict = self._judge(stage, review, kind)
+        return None if verdict.confirm else Decision(verdict, self._stale(stage, kind, review, verdict))
+
+    def _kind(self, stage: Stage, review: Review) -> Kind | None:
+        """The kind, None for a review that no rule judges. Raises MalformedReview."""
+        kind = self._policies.policy.kinds.of(review.group, review.kind)
+        if kind is None or review.sub_resource or not self._judges(stage, review, kind):
+            return None
+        if not review.namespace and kind is not NAMESPACE and not kind.cluster_scoped:
+            raise MalformedReview(f"request.namespace: must be a non-empty string for a {kind.kind}")
+        return kind
 
     def _judges(self, stage: Stage, review: Review, kind: Kind) -> bool:
         if review.operation == "DELETE":

@@ -55,6 +55,11 @@ class _App(FastAPI):
         super().__init__(**settings)
         self._posted = posted
 
+    def at_once(self, scope: Scope, body: bytearray) -> bytes | None:
+        """As webhook.server.connection.AtOnce."""
+        endpoint = self._posted.get(scope["path"]) if scope["method"] == "POST" else None
+        return None if endpoint is None else endpoint.at_once(scope, body)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = self._posted.get(scope.get("path", ""))
         if endpoint is not None and scope["type"] == "http" and scope["method"] == "POST":

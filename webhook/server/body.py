@@ -9,6 +9,7 @@ from webhook.server.load import Call, Load
 MAX_BODY = 8 * 1024 * 1024
 """Bytes. A review holds an object twice, and etcd takes 1.5 MiB, the API server 3 MiB of each."""
 
+_JSON = b"application/json"
 BODY_SECONDS = 15.0
 """How long a client that names no timeout may take to send a body."""
 
@@ -29,12 +30,7 @@ class ClientGone(Exception):
 async def read_body(scope: Scope, receive: Receive, call: Call, load: Load) -> bytes:
     """The body, once its type and size are found to be right. Raises Refused, ClientGone, and webhook.server.load.Shed
     if there is no room for it."""
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            if value.partition(b";")[0].strip().lower() != b"application/json":
-                raise Refused(415, "header Content-Type: must be application/json")
-        elif name == b"content-length" and value.isdigit() and int(value[:19]) > MAX_BODY:
-            raise _too_large()
+    check_head(scope)
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body"):
         body: bytes = message.get("body", b"")
@@ -43,6 +39,16 @@ async def read_body(scope: Scope, receive: Receive, call: Call, load: Load) -> b
         body = await _read_chunks(message, receive, call, load)
     load.complete(call)
     return body
+
+
+def check_head(scope: Scope) -> None:
+    """Raises Refused."""
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            if value != _JSON and value.partition(b";")[0].strip().lower() != _JSON:
+                raise Refused(415, "header Content-Type: must be application/json")
+        elif name == b"content-length" and value.isdigit() and int(value[:19]) > MAX_BODY:
+            raise _too_large()
 
 
 async def _read_chunks(message: Message, receive: Receive, call: Call, load: Load) -> bytes:

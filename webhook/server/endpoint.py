@@ -19,7 +19,7 @@ from webhook.engine.rule import Stage
 from webhook.kube.kinds import kind_of
 from webhook.kube.snapshot import FactsMissing
 from webhook.server.admission import Admission, Decision
-from webhook.server.body import BODY_SECONDS, ClientGone, Refused, read_body
+from webhook.server.body import BODY_SECONDS, ClientGone, Refused, check_head, read_body
 from webhook.server.load import RETRY_SECONDS, Call, Load, Reason, Shed
 from webhook.server.metrics import Metrics
 from webhook.server.readiness import Readiness
@@ -65,6 +65,27 @@ class AdmissionEndpoint:
         self._metrics = metrics
         self._readiness = readiness
         self._load = load
+
+    def at_once(self, scope: Scope, body: bytearray) -> bytes | None:
+        """The answer to a review for which nothing has to be waited for, None for any other, and for what is wrong:
+        calling the endpoint comes to an answer to these."""
+        started = perf_counter()
+        clients = self._readiness.clients
+        if self._readiness.draining or (clients is not None and clients.refusal(scope["state"]["client"])):
+            return None
+        try:
+            check_head(scope)
+            asked = review(body)
+            decision = self._admission.decide_at_once(self._stage, asked)
+        except Exception:  # whatever it is, it comes again where it is told
+            return None
+        if decision is None:
+            return None
+        outcome = decision.outcome
+        self._tell(asked, decision, outcome)
+        payload = response(asked, decision.verdict, decision.stale)
+        self._count(asked, outcome, perf_counter() - started)
+        return payload
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = perf_counter()

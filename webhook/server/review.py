@@ -43,7 +43,7 @@ class Review(NamedTuple):
     old: Object | None
 
 
-def review(body: bytes) -> Review:
+def review(body: bytes | bytearray) -> Review:
     """The review that a request's body holds. Raises MalformedReview. Fields that are not known are passed over."""
     request = _request(body)
     uid = request.get("uid")
@@ -80,7 +80,7 @@ def review(body: bytes) -> Review:
     )
 
 
-def _request(body: bytes) -> Mapping[str, Any]:
+def _request(body: bytes | bytearray) -> Mapping[str, Any]:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
