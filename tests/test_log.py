@@ -96,8 +96,8 @@ class TestPipe:
                 logger.info("%d %s", number, "x" * 500)
             until(lambda: log.queue.qsize() < 500)
             pipe.read()
+            until(lambda: len(pipe.lines) == 500)
         os.close(pipe.descriptor)
-        until(lambda: len(pipe.lines) == 500)
         assert [int(line["message"].split()[0]) for line in pipe.lines] == list(range(500))
         assert log.dropped == 0
 
