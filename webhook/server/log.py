@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 MOST_LINES = 1000
 """That wait to be written. A line has 1 kB, and 20 kB at the most."""
 
-_GATHER_SECONDS = 0.005
+_GATHER_SECONDS = 0.02
 STOP_SECONDS = 2.0
 """The longest wait at the end for lines to be written."""
 
