@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import time
@@ -16,6 +17,7 @@ from tests.door import Door, StillSource, review_of
 from tests.serving import until
 from tests.test_load import BODY, REVIEW, connected, door_of, head, listening, metrics_of, read_answer
 from webhook.server.app import _App
+from webhook.server.connection import Connection
 
 DENIED = json.dumps(review_of(read_documents(FIXTURES / "implicit-gpu-request" / "fail-limit-only.yaml")[-1])).encode()
 COUNTED = 'floorkeeper_requests_total{kind="Deployment",operation="CREATE",verdict="allowed",webhook="validate"} '
@@ -99,6 +101,22 @@ def test_a_client_that_goes_in_the_middle_leaves_nothing(monkeypatch: pytest.Mon
                 time.sleep(pause)
         until(lambda: 'in_flight{webhook="validate"} 0.0' in metrics_of(port))
         assert found == []
+
+
+def test_what_a_connection_held_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buffers of TLS are large, and garbage is seldom collected."""
+    gc.collect()
+    gc.disable()
+    try:
+        with door_of() as door, watched(door, monkeypatch) as (port, found):
+            for _ in range(10):
+                with connected(port) as client:
+                    client.sendall(head(len(BODY)) + BODY)
+                    read_answer(client)
+            until(lambda: sum(isinstance(each, Connection) for each in gc.get_objects()) < 3)
+        assert found == [True] * 10
+    finally:
+        gc.enable()
 
 
 def test_while_draining_clients_turn_to_others(monkeypatch: pytest.MonkeyPatch) -> None:

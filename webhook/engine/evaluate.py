@@ -124,7 +124,7 @@ class _Judgement:
     def of(self, rules: Iterable[Rule]) -> Verdict:
         # A claim's template that was made a moment ago decides whether this is a GPU workload at all.
         for template in self.subject.templates:
-            self.confirm.update(claim.kind for claim in template.claims if claim.fact is None)
+            self.confirm.update([claim.kind for claim in template.claims if claim.fact is None])
         modes, subject = self.policy.rules, self.subject
         asks = subject.is_gpu_workload
         for rule in rules:

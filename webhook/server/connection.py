@@ -17,6 +17,7 @@ from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from webhook.server.clients import ClientName, client_of
+from webhook.server.joined import Joined
 
 MAX_HEAD = 64 * 1024
 """Bytes of a request that are not its body: also trailers, and what chunks come in. The API server's have less than 1
@@ -29,7 +30,7 @@ WRITE_SECONDS = 5.0
 MOST_CONNECTIONS = 2000
 """At once, of all clients; each takes some 50 kB, or 300 kB once a large body came by it."""
 
-_AT_ONCE = 64 * 1024
+_AT_ONCE = 16 * 1024
 """Bytes of a body that may be answered without a task, and that nothing accounts for meanwhile."""
 
 _MOMENT_SECONDS = 0.02
@@ -53,37 +54,8 @@ class _Pipelined(Exception):
     """A request came ahead of the answer to the one before, which no client of ours does."""
 
 
-class _Joined:
-    """Writes the head of an answer together with what follows: each write by itself is a TLS record and a system call.
-
-    It stands for the transport as far as uvicorn's cycle of one request uses it.
-    """
-
-    __slots__ = ("_head", "_is_joined", "_transport")
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""
-        self._is_joined = False
-
-    def write(self, data: bytes) -> None:
-        if self._is_joined:
-            self._transport.write(data)
-        elif not self._head:
-            self._head = data
-        else:
-            self._is_joined = True
-            self._transport.write(self._head + data)
-
-    def flush(self) -> None:
-        """The answer is complete: one to HEAD has nothing after its head."""
-        if self._head and not self._is_joined:
-            self._is_joined = True
-            self._transport.write(self._head)
-
-    def close(self) -> None:
-        self.flush()
-        self._transport.close()
+def _nothing() -> None:
+    pass
 
 
 class Connection(HttpToolsProtocol):
@@ -172,6 +144,8 @@ class Connection(HttpToolsProtocol):
         headers = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
         self.transport.write(_HEAD % (headers, len(payload)) + payload)
         cycle.response_started = cycle.response_complete = True
+        # As uvicorn does: else the two hold each other, and the buffers of TLS stay until garbage is collected.
+        cycle.on_response = _nothing
         self.on_response_complete()
 
     def on_message_begin(self) -> None:
@@ -191,7 +165,7 @@ class Connection(HttpToolsProtocol):
         if self._ending:
             self.cycle.keep_alive = False
         if not self.expect_100_continue:
-            self.cycle.transport = _Joined(self.transport)  # type: ignore[assignment]
+            self.cycle.transport = Joined(self.transport)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         self._other_bytes -= len(body)
@@ -236,7 +210,7 @@ class Connection(HttpToolsProtocol):
             self._end_soon()
 
     def on_response_complete(self) -> None:
-        if isinstance(self.cycle.transport, _Joined):
+        if isinstance(self.cycle.transport, Joined):
             self.cycle.transport.flush()
         super().on_response_complete()
         if self.transport.is_closing():
