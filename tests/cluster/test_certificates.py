@@ -40,9 +40,10 @@ def is_whole(sharing: Sharing) -> bool:
 
 
 def test_three_that_start_together_share_one_authority(sharing: Sharing) -> None:
+    until("all are where one is", lambda: is_whole(sharing), 10)
+    until("it is told", lambda: sharing.told("certificate authority made") and sharing.told("certificate reloaded"), 10)
     assert len(sharing.told("certificate authority made")) == 1
     assert len({line["authority"] for line in sharing.told("certificate reloaded")}) == 1
-    until("all are where one is", lambda: is_whole(sharing), 10)
     assert sharing.secret()["type"] == "kubernetes.io/tls"
     until("the API server trusts them", lambda: sharing.write() == "", 10)
 
@@ -78,6 +79,8 @@ def test_manifests_that_replace_it(sharing: Sharing, cluster: Cluster, is_foreig
     cluster("replace", "-f", "-", input=yaml.safe_dump_all(ours))
     replaced = [cluster.get(kind, NAMESPACE) for kind in KINDS]
     until("the caBundle is restored", lambda: set(sharing.bundles()) == {sharing.secret()["data"]["ca.crt"]}, 20)
+    # A line of the log comes a little after what it tells.
+    until("it is told", lambda: len(sharing.told("caBundle restored")) - before >= len(KINDS), 20)
     assert len(sharing.told("caBundle restored")) - before == len(KINDS), "by one replica for each"
     assert [bare(value) for value in replaced] == [bare(cluster.get(kind, NAMESPACE)) for kind in KINDS]
     until("the API server trusts them again", lambda: sharing.write() == "", 10)
