@@ -87,6 +87,21 @@ class TestPipe:
             until(lambda: log.dropped == 3)
         os.close(pipe.descriptor)
 
+    def test_what_it_took_before_it_failed_is_not_lost(self) -> None:
+        """A pipe of which the reader takes some and goes: whole lines were delivered."""
+        pipe = Pipe()
+        with logger_to(pipe.descriptor) as (logger, log):
+            for number in range(500):
+                logger.info("%d %s", number, "x" * 500)
+            until(lambda: log.queue.qsize() < 500)
+            time.sleep(0.2)
+            received = os.read(pipe._end, 2**20)
+            pipe.break_off()
+            until(lambda: log.dropped > 0)
+            until(lambda: log.queue.empty())
+        os.close(pipe.descriptor)
+        assert 100 < received.count(b"\n") <= 500 - log.dropped < 400
+
     def test_one_that_is_shared_with_who_does_not_wait(self) -> None:
         """Whoever sets a terminal or a pipe to non-blocking sets it so for all that write to it."""
         pipe = Pipe()

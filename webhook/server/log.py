@@ -6,6 +6,7 @@ a bounded number of lines; what is more is lost, counted, and told once the line
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -23,9 +24,9 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 MOST_LINES = 1000
-"""That wait to be written. A line has 1 kB, and 20 kB at the most."""
+"""That wait to be written, beside those that are being written. A line has 1 kB, and 20 kB at the most."""
 
-_GATHER_SECONDS = 0.02
+_GATHER_SECONDS, _LOOKS = 0.02, 4
 STOP_SECONDS = 2.0
 """The longest wait at the end for lines to be written."""
 
@@ -110,34 +111,34 @@ class _Writer:
             first = self._log.queue.get()
             if isinstance(first, bytes):
                 # To be woken for each line would cost the thread that decides more than the line does.
-                time.sleep(_GATHER_SECONDS)
+                for _ in range(_LOOKS):
+                    time.sleep(_GATHER_SECONDS / _LOOKS)
+                    if self._log.queue.qsize() > MOST_LINES // 4:
+                        break
             self._write_with(first)
             dropped = self._log.dropped
-            if dropped > self._told and self._log.queue.empty() and self._write(self._notice(dropped - self._told)):
+            if dropped > self._told and self._log.queue.empty() and not self._write(self._notice(dropped - self._told)):
                 self._told = dropped
 
     def _write_with(self, first: bytes | threading.Event) -> None:
         """What is waiting to be written, at once; and tells who waits for that."""
         waiting = [first, *(self._log.queue.get() for _ in range(self._log.queue.qsize()))]
         lines = [each for each in waiting if isinstance(each, bytes)]
-        if not self._write(b"".join(lines)):
-            self.failed += len(lines)
+        self.failed += self._write(b"".join(lines)).count(b"\n")
         for each in waiting:
             if isinstance(each, threading.Event):
                 each.set()
 
-    def _write(self, line: bytes) -> bool:
-        """Whether it was written."""
-        try:
-            while line:
+    def _write(self, lines: bytes) -> bytes:
+        """What could not be written of it."""
+        with contextlib.suppress(OSError):
+            while lines:
                 try:
-                    line = line[os.write(self._descriptor, line) :]
+                    lines = lines[os.write(self._descriptor, lines) :]
                 except BlockingIOError:
                     # Somebody who shares it has set it so.
                     select.select([], [self._descriptor], [])
-        except OSError:
-            return False
-        return True
+        return lines
 
     def _notice(self, lines: int) -> bytes:
         text = "log lines were lost, since they were not read as fast as they came"
