@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from starlette.types import Scope
@@ -16,6 +17,8 @@ from tests.cases import BASE, FIXTURES, read_documents, snapshot_of
 from tests.door import Door, StillSource, review_of
 from tests.serving import until
 from tests.test_load import BODY, REVIEW, connected, door_of, head, listening, metrics_of, read_answer
+from webhook.server import endpoint
+from webhook.server.admission import Admission
 from webhook.server.app import _App
 from webhook.server.connection import Connection
 
@@ -79,6 +82,43 @@ def test_what_is_wrong_or_takes_longer_is_answered_by_a_task(monkeypatch: pytest
         text = metrics_of(port)
         assert 'verdict="malformed",webhook="validate"} 2.0' in text
         assert 'floorkeeper_rule_hits_total{rule="implicit-gpu-request",severity="deny"} 1.0' in text
+
+
+def test_a_fault_of_our_own_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> bytes:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(endpoint, "response", broken)
+    with door_of() as door, watched(door, monkeypatch) as (port, found), connected(port) as client:
+        client.sendall(head(len(BODY)) + BODY)
+        assert read_answer(client).startswith(b"HTTP/1.1 500")
+        assert found == [False]
+        assert 'floorkeeper_request_errors_total{webhook="validate"} 1.0' in metrics_of(port)
+
+
+def test_what_is_denied_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+    judge = Admission._judge
+
+    def told(*given: Any) -> Any:
+        judged.append("once")
+        return judge(*given)
+
+    monkeypatch.setattr(Admission, "_judge", told)
+    with door_of() as door, watched(door, monkeypatch) as (port, found), connected(port) as client:
+        for body in (DENIED, BODY):
+            client.sendall(head(len(body)) + body)
+            read_answer(client)
+        assert (found, len(judged)) == ([False, True], 2)
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.1])
+def test_whose_time_is_over_is_told_so(monkeypatch: pytest.MonkeyPatch, pause: float) -> None:
+    with door_of() as door, watched(door, monkeypatch) as (port, _), connected(port) as client:
+        client.sendall(head(len(BODY), timeout="50ms"))
+        time.sleep(pause)
+        client.sendall(BODY)
+        assert read_answer(client).startswith(b"HTTP/1.1 429")
 
 
 def test_an_unmanaged_namespace_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,6 +180,7 @@ class _Judgement:
         """What a rule found, and why it found no more: what comes before its facts ran out stands."""
         violations: list[Violation] = []
         if rule.for_accelerators and not subject.is_gpu_workload:
+            # What an object was before may be no such workload.
             return violations, None
         try:
             for violation in rule.check(subject, self.snapshot, self.policy):

@@ -72,7 +72,7 @@ def queue_in_force(subject: Subject, template: PodTemplate, snapshot: Snapshot) 
     return DEFAULT_LOCAL_QUEUE if default is not None else ""
 
 
-def counted(subject: Subject, template: PodTemplate, queue: str, snapshot: Snapshot) -> CountedPod | None:
+def counted_for(subject: Subject, template: PodTemplate, queue: str, snapshot: Snapshot) -> CountedPod | None:
     """As counted_pod, for a template of the subject. Several rules ask for the same."""
 
     def find() -> CountedPod | None:

@@ -148,18 +148,7 @@ class Subject:
             backed = self.accelerators.backed_by(snapshot.extended_resources())
         except FactsMissing:
             backed = self.accelerators
-        return Subject(
-            self.kind,
-            self.namespace,
-            self.value,
-            backed,
-            self.old,
-            self.user,
-            self.groups,
-            self.removal,
-            self.kinds,
-            ClaimSource(snapshot, self.namespace),
-        )
+        return replace(self, accelerators=backed, claims=ClaimSource(snapshot, self.namespace))
 
     def with_value(self, value: Object) -> Subject:
         """The same subject after /mutate."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from webhook.engine.patch import Edit
 from webhook.engine.policy import GpuRequests, Mode, Policy
-from webhook.engine.queues import counted
+from webhook.engine.queues import counted_for
 from webhook.engine.rollout import may_change
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
@@ -143,7 +143,7 @@ def _admitted_for_free(subject: Subject, snapshot: Snapshot, policy: Policy) -> 
 def _charged(subject: Subject, template: PodTemplate, queue: str, snapshot: Snapshot) -> frozenset[str]:
     """What a pod asks for as Kueue counts it or, where nobody knows, as its containers say."""
     try:
-        pod = counted(subject, template, queue, snapshot)
+        pod = counted_for(subject, template, queue, snapshot)
     except FactsMissing:
         pod = None
     requests = template.totals() if pod is None else pod.requests

@@ -29,7 +29,7 @@ from dataclasses import replace
 
 from webhook.engine.patch import Edit
 from webhook.engine.policy import Inject, Mode, Policy
-from webhook.engine.queues import Origin, QueueChoice, counted, listed, queue_of
+from webhook.engine.queues import Origin, QueueChoice, counted_for, listed, queue_of
 from webhook.engine.rollout import down_at_once, may_change, runs
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
@@ -251,7 +251,7 @@ def _counted(
 ) -> Iterable[tuple[str, int]]:
     """What Kueue counts for one pod; where nothing says how it is set up, all that the pod requests."""
     try:
-        pod = counted(subject, template, choice.name, snapshot)
+        pod = counted_for(subject, template, choice.name, snapshot)
     except FactsMissing:
         pod = None
     return (pod.requests if pod is not None else template.totals()).items()

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from webhook.capacity.balance import Balance, balance_of
 from webhook.capacity.packing import fit_together
 from webhook.engine.policy import Mode, Policy
-from webhook.engine.queues import counted, listed, queue_in_force
+from webhook.engine.queues import counted_for, listed, queue_in_force
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.counted_pod import CountedPod
@@ -64,7 +64,7 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
     seen: set[str] = set()
     for each in subject.pod_sets:
         queue = queue_in_force(subject, each.template, snapshot)
-        pod = counted(subject, each.template, queue, snapshot)
+        pod = counted_for(subject, each.template, queue, snapshot)
         count = each.minimum if subject.kind.gang else 1
         if pod is None or count == 0:
             continue

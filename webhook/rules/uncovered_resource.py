@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from webhook.engine.policy import Mode, Policy
-from webhook.engine.queues import counted, listed, queue_in_force
+from webhook.engine.queues import counted_for, listed, queue_in_force
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.kinds import WORKLOADS
@@ -30,7 +30,7 @@ def check(subject: Subject, snapshot: Snapshot, policy: Policy) -> Iterator[Viol
     for each in subject.pod_sets:
         template = each.template
         queue = queue_in_force(subject, template, snapshot)
-        pod = counted(subject, template, queue, snapshot)
+        pod = counted_for(subject, template, queue, snapshot)
         if pod is None or not pod.configuration.checks_undeclared:
             continue
         covered = sorted(frozenset().union(*(group.covered for group in pod.cluster_queue.groups)))

@@ -99,13 +99,16 @@ class Admission:
         self._old: Mapping[str, float] = {}
         """The kinds whose facts are old, and their ages in seconds, as of then."""
 
-    async def decide(self, stage: Stage, review: Review) -> Decision:
-        """The decision. Raises MalformedReview, FactsMissing if the namespaces are not known, and LedgerError."""
+    async def decide(self, stage: Stage, review: Review, verdict: Verdict | None = None) -> Decision:
+        """The decision; `verdict` is that of `decide_at_once`, if it had one.
+
+        Raises MalformedReview, FactsMissing if the namespaces are not known, and LedgerError.
+        """
         kind = self._kind(stage, review)
         if kind is None:
             return _NOT_JUDGED
         try:
-            verdict = self._judge(stage, review, kind)
+            verdict = verdict or self._judge(stage, review, kind)
             if kind.cluster_scoped:
                 verdict = await self._held(stage, review, kind, verdict)
             elif verdict.confirm and await self._confirm(verdict, review):
@@ -119,15 +122,15 @@ class Admission:
         return Decision(verdict, self._stale(stage, kind, review, verdict))
 
     def decide_at_once(self, stage: Stage, review: Review) -> Decision | None:
-        """The decision, None if something may have to be read or written for it. Raises what `decide` does, and
-        RecursionError."""
+        """The decision, None if something may have to be read or written for it. Where its verdict has kinds to
+        `confirm`, it is not the last word. Raises what `decide` does, and RecursionError."""
         kind = self._kind(stage, review)
         if kind is None:
             return _NOT_JUDGED
         if kind.cluster_scoped or review.operation == "DELETE":
             return None
         verdict = self._judge(stage, review, kind)
-        return None if verdict.confirm else Decision(verdict, self._stale(stage, kind, review, verdict))
+        return Decision(verdict, "" if verdict.confirm else self._stale(stage, kind, review, verdict))
 
     def _kind(self, stage: Stage, review: Review) -> Kind | None:
         """The kind, None for a review that no rule judges. Raises MalformedReview."""

@@ -42,7 +42,7 @@ async def read_body(scope: Scope, receive: Receive, call: Call, load: Load) -> b
 
 
 def check_head(scope: Scope) -> None:
-    """Raises Refused."""
+    """Raises Refused for a body that its head says is of the wrong type, or too large."""
     for name, value in scope["headers"]:
         if name == b"content-type":
             if value != _JSON and value.partition(b";")[0].strip().lower() != _JSON:

@@ -1,4 +1,7 @@
-"""One client's connection: uvicorn's, with bounds on what a client may make us keep.
+"""One client's connection: uvicorn's, with answers at once, and with bounds on what a client may make us keep.
+
+A request that is whole, and that the app can answer without waiting for anything, gets no task and no messages: these
+cost more than HTTP itself does.
 
 uvicorn bounds neither how long a head may take nor how large it may grow, nor the trailers of a body, nor the requests
 that come ahead of an answer, nor how long a client may stay silent before its first request or leave an answer unread.
@@ -34,6 +37,8 @@ _AT_ONCE = 16 * 1024
 """Bytes of a body that may be answered without a task, and that nothing accounts for meanwhile."""
 
 _MOMENT_SECONDS = 0.02
+"""That the rest of a small request is waited for: an API server sends one in two pieces, right after each other."""
+
 _CLOSE_SECONDS = 1.0
 _FRESH_SECONDS = 1.0  # within which a new connection gets the request that it was made for
 

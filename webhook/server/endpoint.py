@@ -20,7 +20,7 @@ from webhook.kube.kinds import kind_of
 from webhook.kube.snapshot import FactsMissing
 from webhook.server.admission import Admission, Decision
 from webhook.server.body import BODY_SECONDS, ClientGone, Refused, check_head, read_body
-from webhook.server.load import RETRY_SECONDS, Call, Load, Reason, Shed
+from webhook.server.load import RETRY_SECONDS, Call, Load, Reason, Shed, arrival, is_late
 from webhook.server.metrics import Metrics
 from webhook.server.readiness import Readiness
 from webhook.server.response import response
@@ -68,27 +68,30 @@ class AdmissionEndpoint:
 
     def at_once(self, scope: Scope, body: bytearray) -> bytes | None:
         """The answer to a review for which nothing has to be waited for, None for any other, and for what is wrong:
-        calling the endpoint comes to an answer to these."""
-        started = perf_counter()
+        calling the endpoint comes to an answer to these, and nothing of them is counted or told here."""
         clients = self._readiness.clients
         if self._readiness.draining or (clients is not None and clients.refusal(scope["state"]["client"])):
             return None
         try:
             check_head(scope)
             asked = review(body)
-            decision = self._admission.decide_at_once(self._stage, asked)
+            decision = None if is_late(scope) else self._admission.decide_at_once(self._stage, asked)
+            if decision is None:
+                return None
+            if decision.verdict.confirm:
+                # It is not judged twice, if no fact behind it turns out to be another.
+                scope["state"]["judged"] = asked, decision.verdict
+                return None
+            payload = response(asked, decision.verdict, decision.stale)
         except Exception:  # whatever it is, it comes again where it is told
-            return None
-        if decision is None:
             return None
         outcome = decision.outcome
         self._tell(asked, decision, outcome)
-        payload = response(asked, decision.verdict, decision.stale)
-        self._count(asked, outcome, perf_counter() - started)
+        self._count(asked, outcome, perf_counter() - scope["state"]["arrived"])
         return payload
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = perf_counter()
+        started = arrival(scope)
         clients = self._readiness.clients
         if clients is not None and (refusal := clients.refusal(scope.get("state", {}).get("client"))):
             await self._refuse(send, refusal, started)
@@ -151,10 +154,11 @@ class AdmissionEndpoint:
                 body = await read_body(scope, receive, call, self._load)
                 if seconds < left:
                     limit.reschedule(None if left == inf else asyncio.get_running_loop().time() + call.left())
-                call.review = review(body)
+                judged, verdict = scope.get("state", {}).pop("judged", (None, None))
+                call.review = judged if judged is not None else review(body)
                 # A large one need not stay while others are asked.
                 del body
-                return await self._admission.decide(self._stage, call.review)
+                return await self._admission.decide(self._stage, call.review, verdict)
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -80,7 +80,7 @@ class Call:
 
     def __init__(self, stage: Stage, scope: Mapping[str, Any]) -> None:
         self.stage = stage
-        self.arrived: float = scope.get("state", {}).get("arrived") or perf_counter()
+        self.arrived = arrival(scope)
         """When its first byte came, by perf_counter."""
 
         seconds = caller_seconds(scope.get("query_string", b""))
@@ -104,6 +104,18 @@ class Call:
     def left(self) -> float:
         """Seconds until an answer comes too late; infinite if the caller did not say."""
         return self._until - perf_counter()
+
+
+def arrival(scope: Mapping[str, Any]) -> float:
+    """When a request's first byte came, by perf_counter."""
+    found: float = scope.get("state", {}).get("arrived") or perf_counter()
+    return found
+
+
+def is_late(scope: Mapping[str, Any]) -> bool:
+    """Whether an answer would come when its caller's time is over."""
+    seconds = caller_seconds(scope.get("query_string", b""))
+    return seconds is not None and perf_counter() - arrival(scope) >= seconds - _ANSWER_SECONDS
 
 
 class Load:
@@ -210,7 +222,9 @@ class LoadCollector(Collector):
             shed.add_metric((stage.value, reason.value), count)
         yield shed
         in_flight = GaugeMetricFamily(
-            "floorkeeper_requests_in_flight", "Requests that are being received or judged.", labels=("webhook",)
+            "floorkeeper_requests_in_flight",
+            "Requests that are being received or judged. Most are answered at once, and never among them.",
+            labels=("webhook",),
         )
         for stage, count in self._load.in_flight.items():
             in_flight.add_metric((stage.value,), count)

@@ -46,7 +46,7 @@ class Metrics:
         )
         self._durations = Durations(
             "floorkeeper_request_duration_seconds",
-            "Time from the first byte of a request's body to its answer.",
+            "Time from the first byte of a request to its answer.",
             "webhook",
             [stage.value for stage in Stage],
             _BUCKETS,
