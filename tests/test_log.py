@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
+
 from tests.cases import FIXTURES, read_documents
 from tests.door import review_of
 from tests.serving import PATIENCE, until
@@ -101,6 +103,24 @@ class TestPipe:
             until(lambda: log.queue.empty())
         os.close(pipe.descriptor)
         assert 100 < received.count(b"\n") <= 500 - log.dropped < 400
+
+    def test_what_was_lost_is_told_before_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whoever has closed the log may close the descriptor."""
+        pipe = Pipe()
+        with logger_to(pipe.descriptor, 0) as (logger, log):
+            notice = log._writer._notice
+
+            def late(lines: int) -> bytes:
+                time.sleep(0.2)
+                return notice(lines)
+
+            monkeypatch.setattr(log._writer, "_notice", late)
+            logger.info("x")
+            assert log.dropped == 1
+        os.close(pipe.descriptor)
+        pipe.read()
+        until(lambda: len(pipe.lines) == 1)
+        assert (pipe.lines[0]["message"], pipe.lines[0]["lines"]) == (LOST, 1)
 
     def test_one_that_is_shared_with_who_does_not_wait(self) -> None:
         """Whoever sets a terminal or a pipe to non-blocking sets it so for all that write to it."""

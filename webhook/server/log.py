@@ -115,19 +115,20 @@ class _Writer:
                     time.sleep(_GATHER_SECONDS / _LOOKS)
                     if self._log.queue.qsize() > MOST_LINES // 4:
                         break
-            self._write_with(first)
+            ended = self._write_with(first)
             dropped = self._log.dropped
             if dropped > self._told and self._log.queue.empty() and not self._write(self._notice(dropped - self._told)):
                 self._told = dropped
+            # Not before: who closes the log may close the descriptor, and its number be given to another file.
+            for each in ended:
+                each.set()
 
-    def _write_with(self, first: bytes | threading.Event) -> None:
-        """What is waiting to be written, at once; and tells who waits for that."""
+    def _write_with(self, first: bytes | threading.Event) -> list[threading.Event]:
+        """Writes what is waiting, at once. Returns what those wait for who close the log."""
         waiting = [first, *(self._log.queue.get() for _ in range(self._log.queue.qsize()))]
         lines = [each for each in waiting if isinstance(each, bytes)]
         self.failed += self._write(b"".join(lines)).count(b"\n")
-        for each in waiting:
-            if isinstance(each, threading.Event):
-                each.set()
+        return [each for each in waiting if isinstance(each, threading.Event)]
 
     def _write(self, lines: bytes) -> bytes:
         """What could not be written of it."""
