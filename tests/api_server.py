@@ -16,12 +16,13 @@ from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 
-from webhook.kube.kinds import BUILT_IN
+from webhook.kube.kinds import BUILT_IN, KINDS
 from webhook.kube.workload_facts import ADMITTED
 
 Object = dict[str, Any]
 
 _KINDS = {
+    **{row.resource: (f"{row.group}/{row.versions[0]}".removeprefix("/"), row.kind) for row in KINDS.rows},
     "namespaces": ("v1", "Namespace"),
     "resourcequotas": ("v1", "ResourceQuota"),
     "pods": ("v1", "Pod"),
@@ -43,16 +44,26 @@ _KINDS = {
     "resourceclaimtemplates": ("resource.k8s.io/v1", "ResourceClaimTemplate"),
     "resourceclaims": ("resource.k8s.io/v1", "ResourceClaim"),
     "deviceclasses": ("resource.k8s.io/v1", "DeviceClass"),
+    "secrets": ("v1", "Secret"),
+    "leases": ("coordination.k8s.io/v1", "Lease"),
+    "replicasets": ("apps/v1", "ReplicaSet"),
+    "cronjobs": ("batch/v1", "CronJob"),
+    "workloads": ("kueue.x-k8s.io/v1beta2", "Workload"),
+    "policyreports": ("wgpolicyk8s.io/v1alpha2", "PolicyReport"),
+    "clusterpolicyreports": ("wgpolicyk8s.io/v1alpha2", "ClusterPolicyReport"),
+    "mutatingwebhookconfigurations": ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
+    "validatingwebhookconfigurations": ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
     **{row.resource: (f"{row.group}/{row.versions[0]}", row.kind) for row in ADMITTED},
 }
 RESOURCES = {kind: resource for resource, (_, kind) in _KINDS.items()}
 KUEUE, KEDA, VOLCANO, DRA = "kueue.x-k8s.io", "keda.sh", "scheduling.volcano.sh", "resource.k8s.io"
+REPORTS = "wgpolicyk8s.io"
 
 
 @dataclass(frozen=True)
 class Request:
     verb: str
-    """list, watch, get or discover."""
+    """list, watch, get, discover, apply or delete."""
 
     resource: str
     """The plural name; the API group at discover."""
@@ -68,14 +79,26 @@ class Answering(BaseHTTPRequestHandler):
     """One request. A fault gets it and answers as it likes."""
 
     protocol_version = "HTTP/1.1"
+    # Head and body are two packets, and the second would wait 40 ms for the client to say that it has the first.
+    disable_nagle_algorithm = True
     server: _Server
     asked: Request
+    body: Object
+    """Of a patch."""
 
     def log_message(self, *_: object) -> None:
         pass
 
     def do_GET(self) -> None:
         self.server.api.answer(self)
+
+    def do_PATCH(self) -> None:
+        self.body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        applies = self.headers["Content-Type"] == "application/apply-patch+yaml"
+        self.server.api.answer(self, "apply" if applies else "patch")
+
+    def do_DELETE(self) -> None:
+        self.server.api.answer(self, "delete")
 
     def send(self, code: int, value: Any, **headers: str) -> None:
         body = value if isinstance(value, bytes) else json.dumps(value).encode()
@@ -161,6 +184,7 @@ class ApiServer:
             KEDA: ("v1alpha1",),
             VOLCANO: ("v1beta1",),
             DRA: ("v1",),
+            REPORTS: (),
             **{row.group: row.versions for row in ADMITTED if row.group not in BUILT_IN},
         }
     )
@@ -258,7 +282,8 @@ class ApiServer:
             server.server_close()
             thread.join()
 
-    def answer(self, to: Answering) -> None:
+    def answer(self, to: Answering, written: str = "") -> None:
+        """`written` is the verb of a request that is none to read."""
         # Before anything else: a watch that is asked for before all are ended is one of them.
         epoch = self.epoch
         parts = urlsplit(to.path)
@@ -266,13 +291,16 @@ class ApiServer:
         steps = parts.path.strip("/").split("/")
         steps = steps[2:] if steps[0] == "api" else steps[3:]
         namespace = name = ""
-        if len(steps) == 3 and steps[0] == "namespaces":
+        if len(steps) == 4 and steps[0] == "namespaces":
+            _, namespace, resource, name = steps
+        elif len(steps) == 3 and steps[0] == "namespaces":
             _, namespace, resource = steps
         elif len(steps) == 2:
             resource, name = steps
         else:
             resource = steps[0] if steps else parts.path.rpartition("/")[2]
         verb = "discover" if not steps else "get" if name else "watch" if query.get("watch") else "list"
+        verb = written or verb
         to.asked = Request(verb, resource, namespace, parts.path, query, dict(to.headers.items()), time.monotonic())
         self.requests.append(to.asked)
         token = to.headers.get("authorization", "").removeprefix("Bearer ")
@@ -282,14 +310,27 @@ class ApiServer:
         elif token not in self.tokens:
             to.status(401, "Unauthorized", "Unauthorized")
         elif (verb, resource) in self.forbidden:
-            to.status(403, "Forbidden", f"{resource} is forbidden")
+            to.status(403, "Forbidden", f'{resource} is forbidden: User "me" cannot {verb} resource "{resource}"')
         elif not self._serves(parts.path, resource):
             to.send(404, b"404 page not found\n")
+        elif verb == "discover" and resource not in self.served:
+            _, _, group, version = parts.path.split("/")
+            rows = [{"name": name} for name, (own, _) in _KINDS.items() if own == f"{group}/{version}"]
+            kinds = [row for row in rows if row["name"] not in self.absent]
+            to.send(200, {"kind": "APIResourceList", "resources": kinds})
         elif verb == "discover":
             to.send(200, {"kind": "APIGroup", "versions": [{"version": each} for each in self.served[resource]]})
         elif verb == "get":
-            found = self.objects[resource].get(("", name))
+            found = self.objects[resource].get((namespace, name))
             to.send(200, found) if found else to.status(404, "NotFound", f'{resource} "{name}" not found')
+        elif verb == "apply":
+            self.put(to.body)
+            to.send(200, to.body)
+        elif verb == "delete" and (namespace, name) not in self.objects[resource]:
+            to.status(404, "NotFound", f'{resource} "{name}" not found')
+        elif verb == "delete":
+            self.delete(_KINDS[resource][1], namespace, name)
+            to.send(200, {"kind": "Status", "status": "Success"})
         elif verb == "watch":
             self.watch(to, resource, query, epoch)
         else:
@@ -350,9 +391,15 @@ class ApiServer:
 def _selected(value: Object, query: dict[str, str]) -> bool:
     labels = value["metadata"].get("labels", {})
     wanted = query.get("labelSelector", "")
-    by_label = not wanted or (wanted.removeprefix("!") in labels) is not wanted.startswith("!")
+    by_label = all(_label_is(labels, term) for term in wanted.split(",") if term)
     terms = query["fieldSelector"].split(",") if "fieldSelector" in query else []
     return by_label and all(_field_is(value, term) for term in terms)
+
+
+def _label_is(labels: Object, term: str) -> bool:
+    """A term of a labelSelector: a, !a, a=b."""
+    name, equals, wanted = term.removeprefix("!").partition("=")
+    return labels.get(name) == wanted if equals else (name in labels) is not term.startswith("!")
 
 
 def _field_is(value: Object, term: str) -> bool:

@@ -26,6 +26,9 @@ _LONGEST_LINE = 8 * 2**20
 """Bytes of one watch event; etcd holds nothing above 1.5 MiB by default."""
 
 
+_LONGEST_MESSAGE = 2000  # characters of why it refused; a webhook's denial may have several lines
+
+
 class StatusError(Exception):
     """The API server refused, by the code of its answer or in an ERROR event."""
 
@@ -46,7 +49,7 @@ class StatusError(Exception):
         message, reason = status.get("message"), status.get("reason")
         return cls(
             own if isinstance(own, int) else code,
-            message[:200] if isinstance(message, str) else "",
+            message[:_LONGEST_MESSAGE] if isinstance(message, str) else "",
             reason if isinstance(reason, str) else "",
             retry_after,
         )
@@ -134,18 +137,19 @@ class Connection:
         body: Mapping[str, Any] | None = None,
         *,
         accept: str = "application/json",
+        content_type: str = "application/json",
         silence: float,
     ) -> Answer:
         """An answer with code 200 or 201. Raises StatusError for any other, and whatever urllib3, ssl or a plugin
         raises.
 
-        `body` is an object to create (POST) or to write (PUT); it is sent once, whatever happens. `silence` is how many
-        seconds may pass without a byte, before the answer or within it.
+        `body` is an object to create (POST), to write (PUT) or to change (PATCH); it is sent once, whatever happens.
+        `silence` is how many seconds may pass without a byte, before the answer or within it.
         """
         client, headers = self._prepare(method, path, accept)
         url = client.configuration.host + path + (f"?{urlencode(query)}" if query else "")
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = content_type
         timeout = self._timing.connect, silence
         try:
             response = client.call_api(method, url, headers, body, _request_timeout=timeout).response
@@ -169,11 +173,25 @@ class Connection:
             status = {"message": " ".join(said.decode("utf-8", "replace").split())}
         raise StatusError.of(status, response.status, float(retry_after) if retry_after.isdecimal() else 0.0)
 
+    @contextlib.contextmanager
+    def broken_off_after(self, seconds: float) -> Iterator[None]:
+        """Every request under way is broken off then, however often a byte of the answer comes; others can follow."""
+        timer = threading.Timer(seconds, self._break_off)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _break_off(self) -> None:
+        for each in list(self._sockets):
+            _shut(each)
+
     def close(self) -> None:
         """Breaks off every request, so that the threads that wait for one go on."""
         self._closed = True
-        for each in list(self._sockets):
-            _shut(each)
+        self._break_off()
         if self._client is not None:
             self._client.close()
 

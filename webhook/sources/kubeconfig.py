@@ -46,8 +46,23 @@ def load_configuration(kubeconfig: Path | None) -> Configuration:
     return configuration
 
 
+def context_namespace(kubeconfig: Path) -> str:
+    """The namespace of its current context, default without one, as kubectl has it. Raises SourceError."""
+    _, context = _current(kubeconfig)
+    return string(context.get("namespace")) or "default"
+
+
 def _check(path: Path) -> dict[str, Any]:
     """The user of the current context, {} without one. Raises SourceError where the package says it badly."""
+    content, context = _current(path)
+    cluster = string(context.get("cluster"))
+    if not _entries(content, "clusters", "cluster").get(cluster, {}).get("server"):
+        raise SourceError(f"kubeconfig {path}: cluster {cluster!r} has no server; correct it")
+    return _entries(content, "users", "user").get(string(context.get("user")), {})
+
+
+def _current(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The whole of it, and its current context. Raises SourceError."""
     try:
         content = yaml.safe_load(path.read_bytes())
     except FileNotFoundError:
@@ -65,10 +80,7 @@ def _check(path: Path) -> dict[str, Any]:
         raise SourceError(f"kubeconfig {path}: current-context is not set; set it to one of its contexts, {have}")
     if current not in contexts:
         raise SourceError(f"kubeconfig {path}: no context {current!r}; set current-context to one that it has, {have}")
-    cluster = string(contexts[current].get("cluster"))
-    if not _entries(content, "clusters", "cluster").get(cluster, {}).get("server"):
-        raise SourceError(f"kubeconfig {path}: cluster {cluster!r} has no server; correct it")
-    return _entries(content, "users", "user").get(string(contexts[current].get("user")), {})
+    return content, contexts[current]
 
 
 def _entries(content: dict[str, Any], field: str, inner: str) -> dict[Any, dict[str, Any]]:

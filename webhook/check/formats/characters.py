@@ -10,6 +10,9 @@ from typing import Any
 _UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
 """Controls, line breaks of every kind, what turns the direction of writing round, and what is no character at all."""
 
+_UNESCAPED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
+"""Those of them that JSON takes as they are."""
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 """Halves of a pair: bytes of a file name that are no UTF-8. They cannot be written as UTF-8."""
 
@@ -39,5 +42,6 @@ def _columns(character: str) -> int:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON that can be written as UTF-8."""
-    return _SURROGATES.sub("\ufffd", json.dumps(value, indent=2, ensure_ascii=False)) + "\n"
+    """A value as JSON that can be written as UTF-8, and shown on a screen."""
+    text = _SURROGATES.sub("\ufffd", json.dumps(value, indent=2, ensure_ascii=False))
+    return _UNESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"

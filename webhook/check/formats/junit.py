@@ -17,13 +17,11 @@ from webhook.check.formats.words import nothing_checked, object_name, summary
 from webhook.check.result import Fault, Found, NotJudged, Place, Result, Skipped
 from webhook.engine.verdict import Severity
 
-_NAME = "floorkeeper check"
 
-
-def render(result: Result, *, fail_on: Collection[str] = (), root: str = "") -> str:
+def render(result: Result, *, fail_on: Collection[str] = (), root: str = "", name: str = "floorkeeper check") -> str:
     """`fail_on` says what fails beside denials. Files below `root`, the repository, are named relative to it."""
     severities = {Severity.DENY, *(severity for severity in Severity if severity.value in fail_on)}
-    suites = Element("testsuites", name=_NAME)
+    suites = Element("testsuites", name=name)
     cases: dict[str, list[Element]] = defaultdict(list)
     for group in _groups(result):
         cases[group[0].place.file].append(_findings(group, severities))
@@ -32,12 +30,12 @@ def render(result: Result, *, fail_on: Collection[str] = (), root: str = "") -> 
     for fault in result.errors:
         cases[fault.place.file].append(_error(fault))
     for file in sorted(cases):
-        name = relative(file, root) or "command line"
+        shown = relative(file, root) or "command line"
         for case in cases[file]:
-            case.set("file", visible(name))
-        _add_suite(suites, name, cases[file])
+            case.set("file", visible(shown))
+        _add_suite(suites, shown, cases[file])
     run = [_run(result), *(_not_evaluated(entry, "not-evaluated" in fail_on) for entry in result.not_evaluated)]
-    _add_suite(suites, _NAME, run, totals(result), result.notes)
+    _add_suite(suites, name, run, totals(result), result.notes)
     _count(suites)
     indent(suites)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(suites, encoding="unicode")}\n'
