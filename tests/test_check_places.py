@@ -22,6 +22,8 @@ from webhook.check.command import flags
 ROOT = Path(__file__).parents[1]
 CLEAN = (*QUOTAS, node(), deployment("x", "a-lq"))
 DENIED = (*CLEAN, cluster_queue("c", 1))
+COMMANDS = {"serve", "audit", "plan", "adopt", "verify", "release", "explain", "completion"}
+OPTIONS = {"--tls-cert", "--page-port", "--policy-reports", "--set", "--let-wait", "--all", "--kubeconfig"}
 
 
 def read(name: str) -> Any:
@@ -153,14 +155,13 @@ class TestCompletion:
             "--schema",
         ]
         assert set(self.completed(programs, tmp_path, "check", "-")) == set(flags())
+        assert self.completed(programs, tmp_path, "release", "--a") == ["--all"]
 
     @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
     def test_every_command_and_option_is_there(self, programs: Path, tmp_path: Path, shell: str) -> None:
         code, out = ran(f"floorkeeper completion {shell}", programs, tmp_path)
-        assert (code, {*flags(), "serve", "explain", "completion", "--tls-cert"} - set(re.split(r"[\s\"']+", out))) == (
-            0,
-            set(),
-        )
+        assert code == 0
+        assert {*flags(), *COMMANDS, *OPTIONS} - set(re.split(r"[\s\"']+", out)) == set()
 
     def test_another_shell(self, programs: Path, tmp_path: Path) -> None:
         code, out = ran("floorkeeper completion tcsh", programs, tmp_path)

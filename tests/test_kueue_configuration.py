@@ -124,17 +124,53 @@ resources:
         ("namespace: queues", "kueue-system", but("kube-system", "queues")),
         ("managedJobsNamespaceSelector: null", "kueue-system", but("kube-system", "kueue-system")),
         ("managedJobsNamespaceSelector: {}", "kueue-system", LabelSelector()),
-        ("managedJobsNamespaceSelector: text", "kueue-system", LabelSelector()),
-        (
-            "managedJobsNamespaceSelector: {matchExpressions: [{key: a, operator: Is}, 5]}",
-            "kueue-system",
-            LabelSelector(),
-        ),
     ],
 )
 def test_managed_namespaces(more: str, namespace: str, managed: LabelSelector) -> None:
     found = configuration(f"{HEAD}{more}", namespace)
     assert found == KueueConfigurationFact(namespace=namespace, managed=managed, frameworks=_POD)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "text",
+        "{matchLabels: {gpu: yes}}",
+        "{matchLabels: [a]}",
+        "{matchExpressions: {key: a}}",
+        "{matchExpressions: [{key: a, operator: Is}, 5]}",
+        "{matchExpressions: [{operator: Exists}]}",
+        "{matchExpressions: [{key: a, operator: In, values: [1]}]}",
+        "{matchExpressions: [{key: a, operator: NotIn}]}",
+        "{matchExpressions: [{key: a, operator: Exists, values: [b]}]}",
+        "{namespaces: [a]}",
+    ],
+)
+def test_selectors_that_are_none(selector: str) -> None:
+    found = configuration(f"{HEAD}managedJobsNamespaceSelector: {selector}", "kueue-system")
+    assert found is not None
+    assert found.unreadable == ("managedJobsNamespaceSelector",)
+    head = HEAD.replace("frameworks: [pod]", f"podOptions: {{namespaceSelector: {selector}}}")
+    pods = configuration(head, "kueue-system")
+    assert pods is not None
+    assert pods.unreadable == ("integrations.podOptions.namespaceSelector",)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "null",
+        "{}",
+        "{matchLabels: null, matchExpressions: null}",
+        '{matchLabels: {gpu: "yes"}}',
+        "{matchExpressions: [{key: a, operator: In, values: [b]}, {key: a, operator: Exists, values: []}]}",
+        "{matchExpressions: [{key: a, operator: DoesNotExist}, {key: a, operator: NotIn, values: [b, c]}]}",
+    ],
+)
+def test_selectors_that_are_some(selector: str) -> None:
+    found = configuration(f"{HEAD}managedJobsNamespaceSelector: {selector}", "kueue-system")
+    assert found is not None
+    assert found.unreadable == ()
 
 
 @pytest.mark.parametrize(
@@ -268,10 +304,10 @@ DAMAGED: dict[str, KueueConfigurationFact] = {
     ),
     "namespace: [a]": _NO_PODS,
     "managedJobsNamespaceSelector: {matchLabels: [a], matchExpressions: {key: a}}": replace(
-        _NO_PODS, managed=LabelSelector()
+        _NO_PODS, managed=LabelSelector(), unreadable=("managedJobsNamespaceSelector",)
     ),
     "managedJobsNamespaceSelector: {matchExpressions: [{key: [a], operator: [In], values: {a: b}}]}": replace(
-        _NO_PODS, managed=LabelSelector()
+        _NO_PODS, managed=LabelSelector(), unreadable=("managedJobsNamespaceSelector",)
     ),
 }
 

@@ -199,6 +199,21 @@ class View:
             tuple(floor for flavor in component for floor in self._floors.uncounted(flavor, resource)),
         )
 
+    def arithmetic(self, resource: str, flavors: Iterable[str]) -> Cut:
+        """All floors of these flavors beside all of their hardware, for the words about floors that fit."""
+        names = tuple(sorted(flavors))
+        groups = list({id(group): group for flavor in names for group in self._grouping.of(flavor)}.values())
+        offered = self._offered(resource, names, groups, usable=False)
+        return Cut(
+            resource,
+            names,
+            sum(self._floors.amount(flavor, resource) for flavor in names),
+            offered.total,
+            False,
+            tuple(floor for flavor in names for floor in self._floors.contributions(flavor, resource)),
+            tuple(sorted(offered.parts, key=lambda part: (part.flavors, part.declared))),
+        )
+
     def _offered(self, resource: str, flavors: tuple[str, ...], groups: Iterable[NodeClass], usable: bool) -> _Offered:
         """What declared capacity adds to the nodes of a flavor is a supply of its own, which no other draws on."""
         offered = _Offered()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from webhook.check.inputs import Inputs
@@ -23,6 +23,7 @@ from webhook.engine.evaluate import UNMANAGED, judge
 from webhook.engine.patch import Operation
 from webhook.engine.policy import Mode, Policy
 from webhook.engine.rule import Rule, Stage, Survey
+from webhook.engine.shared import told_once
 from webhook.engine.subject import Subject
 from webhook.engine.verdict import Finding, Note, Severity, Verdict
 from webhook.kube.facts import PROJECTIONS
@@ -193,7 +194,7 @@ class _Run:
 
     def found(self) -> Iterator[Found]:
         """The findings, object by object in the order of the input, for so are places found soonest."""
-        for index, finding in sorted(_told_once(self._findings), key=lambda each: each[0]):
+        for index, finding in sorted(told_once(self._findings), key=lambda each: each[0]):
             document = self._items[index].document
             patched = finding.severity is Severity.PATCH
             yield Found(
@@ -213,22 +214,3 @@ class _Run:
     def not_evaluated(self) -> Iterator[NotJudged]:
         for (rule, reason), indexes in sorted(self._missing.items()):
             yield NotJudged(rule, reason, len(indexes))
-
-
-def _told_once(findings: Sequence[tuple[int, Finding]]) -> Iterator[tuple[int, Finding]]:
-    """The findings without those that another object says as well, and in a better place (Violation.shared)."""
-    best: dict[tuple[str, Hashable], tuple[bool, int]] = {}
-    for index, finding in findings:
-        found = finding.violation
-        if found.shared is not None:
-            key = finding.rule, found.shared
-            best[key] = max(best.get(key, (False, -1)), (not found.aside, index))
-    said: set[tuple[int, str, str]] = set()
-    for index, finding in findings:
-        found = finding.violation
-        if found.shared is not None and best[finding.rule, found.shared] != (not found.aside, index):
-            continue
-        # A survey may say what the rule has said of the change.
-        if (index, finding.rule, finding.message) not in said:
-            said.add((index, finding.rule, finding.message))
-            yield index, finding

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from webhook.kube.names import KUEUE_CONFIG_KEY, KUEUE_CONFIG_MAP, KUEUE_NAMESPACES, NAME_LABEL
 from webhook.kube.objects import Object, at, group, mapping, metadata, sequence, string
 from webhook.kube.quota_facts import amount
-from webhook.kube.selector import LabelSelector, Requirement, label_selector
+from webhook.kube.selector import LabelSelector, Requirement, is_selector, label_selector
 
 _GROUP = "config.kueue.x-k8s.io"
 _VERSIONS = ("v1beta1", "v1beta2")
+
+MANAGED_SELECTOR = "managedJobsNamespaceSelector"
+POD_SELECTOR = "integrations.podOptions.namespaceSelector"
+"""Settings that say of which namespaces Kueue takes notice."""
 
 POD_FRAMEWORK = "pod"
 SHIPPED_FRAMEWORKS = frozenset(
@@ -96,6 +100,9 @@ class KueueConfigurationFact:
     pod_namespaces: LabelSelector = LabelSelector()
     """integrations.podOptions.namespaceSelector of v1beta1, which narrows where pods are gated."""
 
+    unreadable: tuple[str, ...] = ()
+    """Which of these two selectors, by their settings' names, are none: nobody knows what such a one means."""
+
     manages_unlabelled: bool = False
     """manageJobsWithoutQueueName: what has no queue label is never started, instead of started unseen."""
 
@@ -121,9 +128,9 @@ class KueueConfigurationFact:
         if framework != POD_FRAMEWORK:
             return ""
         if not self.manages(namespace, labels):
-            return "managedJobsNamespaceSelector"
+            return MANAGED_SELECTOR
         gated = self.pod_namespaces.matches(_whole(namespace, labels))
-        return "" if gated else "integrations.podOptions.namespaceSelector"
+        return "" if gated else POD_SELECTOR
 
     def manages(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether the managedJobsNamespaceSelector has the namespace."""
@@ -162,7 +169,8 @@ def project_kueue_configuration(value: Object) -> KueueConfigurationFact | None:
     resources = mapping(configuration.get("resources"))
     integrations = mapping(configuration.get("integrations"))
     pod_namespaces = at(integrations, ("podOptions", "namespaceSelector"))
-    selector = configuration.get("managedJobsNamespaceSelector")
+    selector = configuration.get(MANAGED_SELECTOR)
+    selectors = {MANAGED_SELECTOR: selector, POD_SELECTOR: pod_namespaces}
     return KueueConfigurationFact(
         namespace,
         name,
@@ -173,6 +181,7 @@ def project_kueue_configuration(value: Object) -> KueueConfigurationFact | None:
         if selector is None
         else label_selector(mapping(selector)),
         pod_namespaces=label_selector(mapping(pod_namespaces)),
+        unreadable=tuple(name for name, value in selectors.items() if value is not None and not is_selector(value)),
         manages_unlabelled=configuration.get("manageJobsWithoutQueueName") is True,
         frameworks=frozenset(
             (_texts(integrations.get("frameworks")) or _FRAMEWORKS) + _texts(integrations.get("externalFrameworks"))

@@ -77,6 +77,27 @@ def label_selector(value: Object) -> LabelSelector:
     )
 
 
+def is_selector(value: object) -> bool:
+    """Whether the API server, or a program that decodes strictly, takes it for a LabelSelector."""
+    if not isinstance(value, dict) or not value.keys() <= {"matchLabels", "matchExpressions"}:
+        return False
+    labels, expressions = value.get("matchLabels") or {}, value.get("matchExpressions") or []
+    return (
+        isinstance(labels, dict)
+        and all(isinstance(text, str) for text in (*labels, *labels.values()))
+        and isinstance(expressions, list)
+        and all(map(_is_requirement, expressions))
+    )
+
+
+def _is_requirement(value: object) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("key"), str) or value.get("operator") not in _OPERATORS:
+        return False
+    values = value.get("values") or []
+    texts = isinstance(values, list) and all(isinstance(text, str) for text in values)
+    return texts and bool(values) is (value["operator"] in ("In", "NotIn"))
+
+
 def mentions(selector: Object, key: str) -> bool:
     """Whether a LabelSelector of an object selects by this label, however it does."""
     return key in mapping(selector.get("matchLabels")) or any(

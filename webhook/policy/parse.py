@@ -18,6 +18,11 @@ from webhook.policy.problem import PolicyError, Problem
 
 def read_policy(path: Path) -> Policy:
     """The policy in a file of at most 1 MiB. Raises PolicyError, also when the file cannot be read."""
+    return parse_policy(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """What is in a file of at most 1 MiB. Raises PolicyError where it cannot be read."""
     name = str(path)
     try:
         # Opening a pipe would wait for its writer, and the server's one thread with it.
@@ -31,11 +36,10 @@ def read_policy(path: Path) -> Policy:
     if len(content) > LONGEST:
         raise PolicyError(name, [too_large()])
     try:
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise PolicyError(name, [Problem(line, "file", "is not UTF-8; save it as UTF-8")]) from error
-    return parse_policy(text, name)
 
 
 def parse_policy(text: str, name: str) -> Policy:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from webhook.engine.policy import Policy
 from webhook.policy.notes import notes
-from webhook.policy.parse import read_policy
+from webhook.policy.parse import parse_policy, read_text
 from webhook.policy.problem import PolicyError
 
 _Stamp = tuple[int, ...] | None
@@ -17,12 +17,14 @@ class PolicyFile:
     """A policy file that is watched by asking for it; without a path, the defaults for good.
 
     `policy` is in force. `generation` counts the policies that were: 0 before the first was read, then 1, and one more
-    for each different one. `error` is what is wrong with the file as it is now, '' if nothing is.
+    for each different one. `error` is what is wrong with the file as it is now, '' if nothing is. `text` is that of the
+    policy in force, None without a file.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.policy = Policy()
+        self.text: str | None = None
         self.generation = 0 if path is not None else 1
         self.error = ""
         self._stamp: _Stamp = ()  # of the file that was read last; None: it was missing
@@ -57,11 +59,13 @@ class PolicyFile:
     def _read(self, path: Path, stamp: _Stamp) -> None:
         self._stamp = stamp
         try:
-            policy = read_policy(path)
+            text = read_text(path)
+            policy = parse_policy(text, str(path))
         except PolicyError as error:
             self.error = str(error)
             raise
         self.error = ""
+        self.text = text
         if self.generation == 0 or policy != self.policy:
             self.policy = policy
             self.generation += 1
