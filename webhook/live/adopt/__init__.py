@@ -1,0 +1,1 @@
+"""`floorkeeper adopt`: Deployments that serve join their queues (guide, step 3)."""

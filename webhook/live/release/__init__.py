@@ -1,0 +1,1 @@
+"""`floorkeeper release`: Deployments leave their queues, before these are deleted (guide, Cleanup)."""
