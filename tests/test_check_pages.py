@@ -1,4 +1,4 @@
-"""`floorkeeper explain` and `floorkeeper rules`."""
+"""`floorkeeper explain` and `floorkeeper rules`, of rules and of checks of the set-up."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ import textwrap
 
 import pytest
 
-from webhook.check.pages import UnknownRule, page, rule_list
+from webhook.check import pages
+from webhook.check.pages import UnknownRule
 from webhook.cli import main
 from webhook.kube.kinds import WORKLOADS
+from webhook.live.audit.pages import check_pages, check_table, listed, setup_pages
+from webhook.live.audit.setup import CHECKS, Check
 from webhook.report import rule_pages, rule_table
 from webhook.rules import RULES
 
 SHORT_GRACE_PERIOD = next(rule for rule in RULES if rule.id == "short-grace-period")
+
+
+def page(name: str, width: int) -> str:
+    return pages.page(name, [*pages.rule_pages(), *setup_pages()]).fitted(width)
 
 
 def ran(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -55,6 +62,31 @@ def test_every_page_is_whole_and_fits(rule: str, width: int) -> None:
     assert all(len(line) <= min(width, 100) or " " not in line for line in shown.splitlines())
 
 
+def test_explain_a_check_of_the_set_up(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = (
+        "setup/gated-pods\n"
+        "\n"
+        "No pod waits at Kueue's gate.\n"
+        "\n"
+        "Some may by design: a pod beyond the budget waits until there is quota for it.\n"
+        "Its Workload says what is lacking.\n"
+        "\n"
+        "Told by audits alone, as warn. It judges no write, and no mode of the policy\n"
+        "changes it.\n"
+    )
+    assert ran(capsys, "explain", "setup/gated-pods") == (0, shown, "")
+    assert ran(capsys, "explain", "[setup/gated-pods]") == (0, shown, "")
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_every_check_has_a_page_of_its_own(check: Check) -> None:
+    shown = " ".join(page(f"setup/{check.id}", 100).split())
+    assert shown.startswith(f"setup/{check.id} {check.summary}. ")
+    assert " ".join(check.page.split()) in shown
+    assert f"Told by audits alone, as {check.severity}" in shown
+
+
 def test_facts_that_are_no_prose() -> None:
     assert page("queue-in-use", 100).endswith(
         "Judged when deleted: LocalQueue, ClusterQueue.\n"
@@ -74,12 +106,17 @@ def test_the_id_may_be_copied_out_of_a_message() -> None:
     [
         ("surge", "did you mean surge-without-quota?"),
         ("short-grace-periods", "did you mean short-grace-period?"),
+        ("setup/gated-pod", "did you mean setup/gated-pods?"),
+        ("setup/cabundle", "did you mean setup/ca-bundle?"),
+        ("uncounted-pods", "did you mean setup/uncounted-pods?"),
+        ("gated-pods", "did you mean setup/gated-pods?"),
+        ("gated-pods-over", "did you mean gated-pods-over-quota?"),
         ("xyz", "floorkeeper rules lists them"),
         ("", "floorkeeper rules lists them"),
     ],
 )
 def test_unknown_rules(capsys: pytest.CaptureFixture[str], word: str, hint: str) -> None:
-    message = f"no rule is named {word!r}; {hint}"
+    message = f"no rule and no check of the set-up is named {word!r}; {hint}"
     with pytest.raises(UnknownRule, match=f"^{message}".replace("?", r"\?")):
         page(word, 80)
     assert ran(capsys, "explain", word) == (2, "", f"floorkeeper: {message}\n")
@@ -87,15 +124,21 @@ def test_unknown_rules(capsys: pytest.CaptureFixture[str], word: str, hint: str)
 
 def test_rules_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = ran(capsys, "rules")
-    assert (code, out, err) == (0, rule_list("table") + "\n", "")
-    head, *rows = out.splitlines()
+    assert (code, out, err) == (0, listed("table") + "\n", "")
+    of_rules, of_checks = out.split("\n\n")
+    head, *rows = of_rules.splitlines()
     assert head == "RULE                    DEFAULT  PATCHED  WHAT HOLDS"
     assert len(rows) == len(RULES)
+    head, *checks = of_checks.splitlines()
+    assert head == "CHECK OF THE SET-UP           SEVERITY  WHAT HOLDS"
+    assert "setup/gated-pods              warn      No pod waits at Kueue's gate" in checks
+    assert len(checks) == len(CHECKS)
     assert f"short-grace-period      warn              {SHORT_GRACE_PERIOD.summary}" in rows
 
 
 def test_rules_as_markdown(capsys: pytest.CaptureFixture[str]) -> None:
-    expected = f"{rule_table(RULES)}\n\n{rule_pages(RULES)}\n"
+    expected = f"{rule_table(RULES)}\n\n{rule_pages(RULES)}\n\n{check_table()}\n\n{check_pages()}\n"
+    assert "### setup/gated-pods\n\nNo pod waits at Kueue's gate.\n" in expected
     assert ran(capsys, "rules", "-o", "markdown") == (0, expected, "")
 
 
@@ -103,7 +146,9 @@ def test_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = ran(capsys, "rules", "--output", "json")
     assert (code, err) == (0, "")
     rules = json.loads(out)
-    assert [rule["rule"] for rule in rules] == [rule.id for rule in RULES]
+    ids = [*(rule.id for rule in RULES), *(f"setup/{check.id}" for check in CHECKS)]
+    assert [rule["rule"] for rule in rules] == ids
+    assert all(rule.keys() == rules[0].keys() for rule in rules)
     assert rules[0]["patched"] is True
     assert next(rule for rule in rules if rule["rule"] == "short-grace-period") == {
         "rule": "short-grace-period",
@@ -113,6 +158,15 @@ def test_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "comparedWith": [],
         "summary": SHORT_GRACE_PERIOD.summary,
         "page": SHORT_GRACE_PERIOD.page.strip(),
+    }
+    assert next(rule for rule in rules if rule["rule"] == "setup/gated-pods") == {
+        "rule": "setup/gated-pods",
+        "mode": "warn",
+        "patched": False,
+        "kinds": [],
+        "comparedWith": [],
+        "summary": "No pod waits at Kueue's gate",
+        "page": next(check.page for check in CHECKS if check.id == "gated-pods"),
     }
 
 

@@ -1,16 +1,15 @@
-"""The rules as `floorkeeper explain` and `floorkeeper rules` show them. Pure."""
+"""The rules as a terminal and programs are shown them. Pure."""
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any
 
 from webhook.engine.rule import Rule
 from webhook.kube.kinds import Kind
-from webhook.report import rule_pages, rule_table
 from webhook.rules import RULES
 
 _WIDEST = 100  # columns: longer lines are hard to read
@@ -18,26 +17,40 @@ _GAP = "  "
 
 
 class UnknownRule(Exception):
-    """No rule has this id. The message says which comes near, or how to list them."""
+    """Nothing has this id. The message says which comes near, or how to list them."""
 
 
-def page(rule_id: str, width: int) -> str:
-    """A rule's page in at most `width` columns, and the facts about it that are no prose. Raises UnknownRule.
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is published of one id: paragraphs of prose, and facts about it that are none."""
 
-    The id may be in brackets, as messages have it.
-    """
-    rule_id = rule_id.strip("[]")
-    ids = [rule.id for rule in RULES]
-    rule = next((rule for rule in RULES if rule.id == rule_id), None)
-    if rule is None:
-        near = [each for each in ids if rule_id and rule_id in each] or get_close_matches(rule_id, ids, 1)
-        hint = f"did you mean {near[0]}?" if near else "floorkeeper rules lists them"
-        raise UnknownRule(f"no rule is named {rule_id!r}; {hint}")
-    width = min(width, _WIDEST)
-    paragraphs = [rule.id, *rule.page.strip().split("\n\n"), *_facts(rule)]
-    return "\n\n".join(
-        textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False) for text in paragraphs
-    )
+    id: str
+    text: str
+    facts: tuple[str, ...] = ()
+
+    def fitted(self, width: int) -> str:
+        """In at most so many columns."""
+        width = min(width, _WIDEST)
+        return "\n\n".join(
+            textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+            for text in (self.id, *self.text.strip().split("\n\n"), *self.facts)
+        )
+
+
+def page(name: str, pages: Sequence[Page]) -> Page:
+    """The one with this id, which may be in brackets, as messages have it. Raises UnknownRule."""
+    name = name.strip("[]")
+    for each in pages:
+        if each.id == name:
+            return each
+    ids = [each.id for each in pages]
+    near = sorted((each for each in ids if name and name in each), key=len) or get_close_matches(name, ids, 1)
+    hint = f"did you mean {near[0]}?" if near else "floorkeeper rules lists them"
+    raise UnknownRule(f"no rule and no check of the set-up is named {name!r}; {hint}")
+
+
+def rule_pages() -> list[Page]:
+    return [Page(rule.id, rule.page, tuple(_facts(rule))) for rule in RULES]
 
 
 def _names(kinds: Sequence[Kind]) -> Iterator[str]:
@@ -56,18 +69,15 @@ def _facts(rule: Rule) -> Iterator[str]:
         yield f"Compared with: {', '.join(sorted(rule.needs))}."
 
 
-def rule_list(output: Literal["table", "markdown", "json"]) -> str:
-    """All rules: a line each, as they are in the README, or with everything that is known about them."""
-    if output == "markdown":
-        return f"{rule_table(RULES)}\n\n{rule_pages(RULES)}"
-    if output == "json":
-        return json.dumps([_described(rule) for rule in RULES], indent=2, ensure_ascii=False)
+def rule_lines() -> str:
+    """All rules, a line each."""
     rows = [("RULE", "DEFAULT", "PATCHED", "WHAT HOLDS")]
     rows += [(rule.id, rule.mode.value, "yes" if rule.fixes else "", rule.summary) for rule in RULES]
-    return "\n".join(_aligned(rows))
+    return aligned(rows)
 
 
-def _described(rule: Rule) -> dict[str, Any]:
+def described(rule: Rule) -> dict[str, Any]:
+    """Everything that is known about it, for programs."""
     return {
         "rule": rule.id,
         "mode": rule.mode,
@@ -79,7 +89,9 @@ def _described(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A line for each row, in columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    return "\n".join(
+        _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
