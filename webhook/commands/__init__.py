@@ -16,7 +16,7 @@ from webhook.commands.render import render
 from webhook.commands.serve import serve
 
 _NAME = "floorkeeper"
-_LIVE: tuple[str, ...] = ("plan", "adopt", "verify", "release")
+_LIVE = ("audit", "plan", "adopt", "verify", "release")
 """Commands about a running cluster. What they may be given is in their modules, which take half a second to import."""
 
 _WITHOUT_LIVE = ("serve", "render", "policy", "explain", "rules", "--version")
