@@ -12,6 +12,7 @@ from webhook.engine.policy import Policy
 from webhook.engine.rule import Rule
 from webhook.kube.objects import group
 from webhook.kube.snapshot import Snapshot
+from webhook.live.audit.metrics import AuditMetrics
 from webhook.rules import RULES
 from webhook.server.app import app
 from webhook.server.certificates import CertificateState
@@ -90,11 +91,12 @@ class Door:
         policy: Policy,
         rules: Sequence[Rule] = RULES,
         certificate: FixedCertificate | None = None,
+        audit: AuditMetrics | None = None,
     ) -> None:
         self.source = source
         self.policies = FixedPolicy(policy)
         self.readiness = Readiness(self.policies, source, certificate or FixedCertificate(), now=lambda: NOW)
-        self.app = app(rules, self.readiness)
+        self.app = app(rules, self.readiness, audit=audit)
         self._runner = asyncio.Runner()
 
     def close(self) -> None:

@@ -30,6 +30,11 @@ COMMANDS = {
     ("explain",),
     ("rules",),
     ("completion",),
+    ("audit",),
+    ("plan",),
+    ("adopt",),
+    ("verify",),
+    ("release",),
     ("policy",),
     ("policy", "check"),
     ("policy", "schema"),
@@ -43,7 +48,7 @@ def test_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
         code, out, err = ran(capsys, *command, "--help")
         assert (code, err) == (0, "")
         assert out.startswith(" ".join(("Usage: floorkeeper", *command)))
-        assert "..." not in re.sub(r"(\[ARGS\]|PATH\]?)\.\.\.", "", out), "a sentence is cut"
+        assert "..." not in re.sub(r"(\[ARGS\]|PATH\]?|DEPLOYMENT\S*)\.\.\.", "", out), "a sentence is cut"
         assert max(map(len, out.splitlines())) <= min(int(columns), 120)
         assert ran(capsys, *command, "-h") == (0, out, "")
 
@@ -87,6 +92,7 @@ PORT = "Invalid value for '--port': must be a whole number from 0 to 65535, is "
             "serve",
         ),
         ("render --ca-file /nope", "Invalid value for '--ca-file': file '/nope' does not exist", "render"),
+        ("adopt -n x", "Missing argument 'DEPLOYMENT[=QUEUE]'", "adopt"),
         ("policy nope", "No such command 'nope'", "policy"),
         ("policy check", "Missing argument 'FILE'", "policy check"),
         ("policy schema x", "Got unexpected extra argument(s) (x)", "policy schema"),

@@ -11,6 +11,7 @@ from webhook.commands.failure import Failure
 from webhook.sources.kubeconfig_path import default_kubeconfig
 
 if TYPE_CHECKING:
+    from webhook.live.page.queues import QueueSource
     from webhook.server.certificates import CertificateSource
     from webhook.sources.source import Source
 
@@ -45,6 +46,15 @@ def _manifest_source(directory: Path) -> Source:
     from webhook.sources.manifests import ManifestSource
 
     return ManifestSource(directory)
+
+
+def queues_of(state: Path | None, kubeconfig: Path | None) -> QueueSource:
+    """Where the page gets the use of queues from."""
+    from webhook.live.page.queues import NoQueues, QueueReader
+
+    if state is not None:
+        return NoQueues("the facts come from a folder of manifests, and no Kueue uses its queues")
+    return QueueReader(cluster_of(kubeconfig))
 
 
 def _cluster_source(kubeconfig: Path | None, more: frozenset[str]) -> Source:

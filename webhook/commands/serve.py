@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webhook.commands.cluster import cluster_of, managed_certificate, source_of
+from webhook.commands.cluster import cluster_of, managed_certificate, queues_of, source_of
 from webhook.commands.failure import Failure
+
+if TYPE_CHECKING:
+    from webhook.server.audits import AuditSettings
+    from webhook.server.page import PageSettings
 
 _LAST_PORT = 65535
 _LONGEST_NAME = 253
+_SHORTEST, _LONGEST = 60.0, 86400.0  # seconds between two audits
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 
 
@@ -23,9 +28,28 @@ def _port(value: str | int) -> int:
     return int(text)
 
 
+def _interval(value: str | float) -> float:
+    # It costs most of a second, and few give it.
+    from webhook.live.waiting import seconds_of
+
+    try:
+        seconds = seconds_of(str(value))
+    except ValueError:
+        seconds = 0.0
+    if not _SHORTEST <= seconds <= _LONGEST:
+        raise typer.BadParameter(f"must be a duration from 1m to 24h, is {value!r}; try 10m")
+    return seconds
+
+
 def _secret_name(value: str) -> str:
     if len(value) > _LONGEST_NAME or not _OBJECT_NAME.fullmatch(value):
         raise typer.BadParameter(f"must be the name of a Secret, is {value!r}; try floorkeeper-tls")
+    return value
+
+
+def _dns_name(value: str) -> str:
+    if len(value) > _LONGEST_NAME or not _OBJECT_NAME.fullmatch(value.lower()):
+        raise typer.BadParameter(f"must be a DNS name without scheme and port, is {value!r}; try floors.example.com")
     return value
 
 
@@ -65,6 +89,29 @@ def serve(
         list[str] | None,
         typer.Option(metavar="<name>", help="Common or DNS name that a client certificate must have; may be repeated."),
     ] = None,
+    page_port: Annotated[
+        int | None,
+        typer.Option(
+            parser=_port, metavar="<port>", help="Serve a read-only page there, over plain HTTP; 0 is any free port."
+        ),
+    ] = None,
+    page_host: Annotated[str, typer.Option(help="Name or address to serve the page on.")] = "127.0.0.1",
+    page_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            parser=_dns_name,
+            metavar="<name>",
+            help="Name that browsers know the page by, such as an Ingress's host; may be repeated.",
+        ),
+    ] = None,
+    audit_every: Annotated[
+        float | None,
+        typer.Option(
+            parser=_interval,
+            metavar="<duration>",
+            help="Audit the cluster this often, such as 10m: for metrics, PolicyReports and the page.",
+        ),
+    ] = None,
     drain_seconds: Annotated[
         float,
         typer.Option(min=0, max=3600, metavar="<seconds>", help="After SIGTERM, answer on for this long, not ready."),
@@ -84,6 +131,11 @@ def serve(
         raise Failure(f"give --tls-secret without --tls-cert, --tls-key and --state: {what}", is_usage=True)
     if client_name and client_ca is None:
         raise Failure("--client-name needs --client-ca: names count only if a CA vouches for them", is_usage=True)
+    if page_name and page_port is None:
+        raise Failure("--page-name needs --page-port: without it there is no page", is_usage=True)
+    if audit_every is not None and state is not None:
+        what = "give --audit-every without --state: an audit is of a cluster; of a folder, floorkeeper check is"
+        raise Failure(what, is_usage=True)
     source, name = source_of(state, kubeconfig)
     from webhook.server.process import CannotServe, Settings
     from webhook.server.process import serve as serve_until_signal
@@ -100,8 +152,23 @@ def serve(
         client_ca=client_ca,
         client_names=frozenset(client_name or ()),
         drain_seconds=drain_seconds,
+        page=None if page_port is None else _page(page_host, page_port, page_name, state, kubeconfig),
+        audits=None if audit_every is None else _audits(audit_every, kubeconfig, tls_secret),
     )
     try:
         serve_until_signal(settings)
     except CannotServe as error:
         raise Failure(str(error), error.code) from None
+
+
+def _page(host: str, port: int, names: list[str] | None, state: Path | None, kubeconfig: Path | None) -> PageSettings:
+    from webhook.server.page import PageSettings
+
+    return PageSettings(host, port, lambda: queues_of(state, kubeconfig), frozenset(names or ()))
+
+
+def _audits(every: float, kubeconfig: Path | None, tls_secret: str | None) -> AuditSettings:
+    from webhook.live.audit.run import TLS_SECRET
+    from webhook.server.audits import AuditSettings
+
+    return AuditSettings(every, cluster_of(kubeconfig), tls_secret or TLS_SECRET)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from fastapi import FastAPI
@@ -23,15 +23,31 @@ from webhook.server.log import LogCollector
 from webhook.server.metrics import Metrics
 from webhook.server.readiness import Readiness
 
+if TYPE_CHECKING:  # there only where audits are done, or a page is
+    from webhook.live.audit.metrics import AuditMetrics
+    from webhook.live.page.denials import Denials
 
-def app(rules: Sequence[Rule], readiness: Readiness, load: Load | None = None) -> FastAPI:
-    """The app that judges by these rules, with the policy and facts that `readiness` reports on."""
+
+def app(
+    rules: Sequence[Rule],
+    readiness: Readiness,
+    load: Load | None = None,
+    denials: Denials | None = None,
+    audit: AuditMetrics | None = None,
+) -> FastAPI:
+    """The app that judges by these rules, with the policy and facts that `readiness` reports on.
+
+    `denials` keeps the last ones for the page, None without one. `audit` are the metrics of audits, None if none are
+    done.
+    """
     metrics = Metrics(readiness)
     admission = Admission(rules, readiness.policies, readiness.source)
     load = load or Load()
-    for collector in (LoadCollector(load), LogCollector()):
+    for collector in (LoadCollector(load), LogCollector(), *([audit] if audit is not None else ())):
         metrics.registry.register(collector)
-    webhooks = {f"/{stage.value}": AdmissionEndpoint(stage, admission, metrics, readiness, load) for stage in Stage}
+    webhooks = {
+        f"/{stage.value}": AdmissionEndpoint(stage, admission, metrics, readiness, load, denials) for stage in Stage
+    }
     routes: list[BaseRoute] = [
         # An endpoint that is no function is called as the ASGI app that it is.
         *(Route(path, endpoint, methods=["POST"]) for path, endpoint in webhooks.items()),

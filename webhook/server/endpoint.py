@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass
 from math import inf
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import orjson
 from starlette.types import Receive, Scope, Send
@@ -27,6 +28,9 @@ from webhook.server.response import response
 from webhook.server.review import MalformedReview, Review, review
 from webhook.server.text import printable
 from webhook.sources.source import LedgerError
+
+if TYPE_CHECKING:  # there only where a page is
+    from webhook.live.page.denials import Denials
 
 _LONGEST_NAME = 256  # characters of a name in a log line
 _LONGEST_MESSAGE = 1024
@@ -59,12 +63,22 @@ class AdmissionEndpoint:
 
     body_seconds = BODY_SECONDS
 
-    def __init__(self, stage: Stage, admission: Admission, metrics: Metrics, readiness: Readiness, load: Load) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        admission: Admission,
+        metrics: Metrics,
+        readiness: Readiness,
+        load: Load,
+        denials: Denials | None = None,
+    ) -> None:
+        """`denials` keeps the last ones for the page, None without one."""
         self._stage = stage
         self._admission = admission
         self._metrics = metrics
         self._readiness = readiness
         self._load = load
+        self._denials = denials
 
     def at_once(self, scope: Scope, body: bytearray) -> bytes | None:
         """The answer to a review for which nothing has to be waited for, None for any other, and for what is wrong:
@@ -210,6 +224,21 @@ class AdmissionEndpoint:
                 "messages": [printable(message, _LONGEST_MESSAGE) for message in messages],
             }
             self._log(logging.INFO, f"request {outcome}", request, fields, name=verdict.findings[0].name)
+        if outcome == "denied" and self._denials is not None:
+            self._record(self._denials, request, decision)
+
+    def _record(self, denials: Denials, request: Review, decision: Decision) -> None:
+        found = decision.verdict.denials
+        denials.record(
+            operation=request.operation,
+            kind=printable(request.kind, _LONGEST_NAME),
+            namespace=printable(request.namespace, _LONGEST_NAME),
+            name=printable(found[0].name or request.name, _LONGEST_NAME),
+            user=printable(request.user, _LONGEST_NAME),
+            dry_run=request.dry_run,
+            rules=sorted({finding.rule for finding in found}),
+            messages=[printable(finding.message, _LONGEST_MESSAGE) for finding in found[:_MOST_MESSAGES]],
+        )
 
     def _log(
         self,

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from webhook import __version__
 from webhook.engine.policy import Policy
@@ -30,6 +31,11 @@ from webhook.server.log import log_to
 from webhook.server.readiness import Readiness
 from webhook.server.reload import PolicyReload, prime
 from webhook.sources.source import Source, SourceError
+
+if TYPE_CHECKING:  # they bring the live door with them, which takes time and memory, and few ask for it
+    from webhook.live.page.server import PageServer
+    from webhook.server.audits import Audits, AuditSettings
+    from webhook.server.page import PageSettings
 
 DRAIN_SECONDS = 3.0
 """From not ready to no new connections: time for the endpoints to be withdrawn."""
@@ -75,6 +81,11 @@ class Settings:
     """Of the certificates that may, empty for all that `client_ca` vouches for."""
 
     drain_seconds: float = DRAIN_SECONDS
+    page: PageSettings | None = None
+    """None: no page is served."""
+
+    audits: AuditSettings | None = None
+    """None: no audits are done."""
 
 
 def serve(settings: Settings) -> None:
@@ -115,6 +126,7 @@ async def _serve(settings: Settings) -> None:
         clients = _clients(settings, certificate)
     with _start(CannotListen, 1), _start(UnknownHost, 2):
         sockets = listen_on(settings.host, settings.port)
+        pages = [] if settings.page is None else listen_on(settings.page.host, settings.page.port)
     with _start(SourceError, 1):
         source = settings.source(_kinds_beyond_rules(policies.policy))
         await source.start()
@@ -123,7 +135,7 @@ async def _serve(settings: Settings) -> None:
     prime(source, policies.policy)
     readiness = Readiness(policies, source, certificate, clients=clients)
     try:
-        await _Process(settings, readiness, policies, certificate, sockets).run()
+        await _Process(settings, readiness, policies, certificate, sockets, pages).run()
     finally:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SOURCE_STOP_SECONDS):
@@ -169,12 +181,14 @@ class _Process:
         policies: PolicyFile,
         certificate: CertificateSource,
         sockets: Sequence[socket.socket],
+        pages: Sequence[socket.socket],
     ) -> None:
         self._settings = settings
         self._readiness = readiness
         self._policies = policies
         self._certificate = certificate
         self._sockets = list(sockets)
+        self._page = None if settings.page is None else self._page_server(settings.page, pages)
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
         self._reload = PolicyReload(policies, readiness)
         self._was_ready: bool | None = None
@@ -184,21 +198,49 @@ class _Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._signalled, number)
-        server = Server(server_config(app(RULES, self._readiness), self._certificate), self._tell_start)
+        denials = self._page.board.denials if self._page is not None else None
+        audits = None if self._settings.audits is None else self._audits(self._settings.audits)
+        built = app(RULES, self._readiness, denials=denials, audit=audits.metrics if audits is not None else None)
+        server = Server(server_config(built, self._certificate), self._tell_start)
         serving = asyncio.create_task(server.serve(self._sockets))
         watch = DriftWatch(self._policies, self._readiness.source)
         clients = self._readiness.clients
         # Each for itself: files that cannot be read, or a cluster that does not answer, hold up nothing else.
         tasks = [self._reload.run(), self._report(), watch.run(), self._certificate.run()]
         background = [asyncio.create_task(task) for task in (*tasks, *([clients.run()] if clients is not None else []))]
+        page = asyncio.create_task(self._page.run()) if self._page is not None else None
+        auditing = asyncio.create_task(audits.run()) if audits is not None else None
         signalled = asyncio.create_task(self._signals.get())
         await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
+        if auditing is not None:
+            # Not at the end: what is left of its time, a replica that leaves has for reviews.
+            auditing.cancel()
         if signalled.done():
             await self._drain(signalled.result(), serving)
         server.should_exit = True
+        if self._page is not None:
+            self._page.stop()
         for task in (*background, signalled):
             task.cancel()
         await serving
+        if page is not None:
+            await page
+        if auditing is not None:
+            await asyncio.wait({auditing})
+
+    def _page_server(self, settings: PageSettings, sockets: Sequence[socket.socket]) -> PageServer:
+        from webhook.server.page import page_server
+
+        audits = self._settings.audits is not None
+        return page_server(settings, sockets, self._policies, self._readiness.source, audits=audits)
+
+    def _audits(self, settings: AuditSettings) -> Audits:
+        from webhook.live.audit.metrics import AuditMetrics
+        from webhook.server.audits import Audits
+
+        board = self._page.board if self._page is not None else None
+        metrics = AuditMetrics(settings.every)
+        return Audits(settings, self._policies, metrics, lambda: not self._readiness.reasons(), board)
 
     def _signalled(self, number: signal.Signals) -> None:
         if self._readiness.draining:
