@@ -71,11 +71,11 @@ def container() -> Any:
 
 
 def args() -> list[str]:
-    """Of the Deployment, and those that overlays add."""
+    """Of the Deployment, and those that overlays and components add."""
     patched = [
         operation["value"]
-        for overlay in ("cert-manager", "self-signed")
-        for operation in load(f"overlays/{overlay}/deployment.patch.yaml")
+        for folder in ("overlays/cert-manager", "overlays/self-signed", "components/audit")
+        for operation in load(f"{folder}/deployment.patch.yaml")
         if operation["path"].endswith("/args/-")
     ]
     return [*container()["args"], *patched]

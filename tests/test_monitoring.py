@@ -29,8 +29,11 @@ from tests.monitoring import (
 )
 from tests.quota_objects import flavor, known, node, queue
 from webhook.engine.policy import Policy
+from webhook.live.audit.metrics import AuditMetrics
+from webhook.live.audit.report import Audit
 from webhook.server.authority import SERVICE
 
+MANAGED = {"floorkeeper.io/managed": "true"}
 VARIABLES = {"flavor": ".*", "queue": ".*", "__rate_interval": "1m", "__range": "6h"}
 
 
@@ -55,10 +58,12 @@ def write_rules(folder: Path, *, whole: bool) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    """The metrics of a server that knows a queue with workloads, and has judged nothing yet."""
+    """The metrics of a server that knows a queue with workloads, has judged nothing yet and found nothing wrong."""
     used = {"flavorsReservation": [{"name": "f", "resources": [{"name": "nvidia.com/gpu", "total": "3"}]}]}
     snapshot = known(flavor("f"), node("n"), {**queue("q", {"f": 8}), "status": used})
-    with closing(Door(StillSource(snapshot), Policy())) as door:
+    audits = AuditMetrics(every=600)
+    audits.done(Audit(at=0.0, seconds=1.0, namespaces=(), objects=0, checked=0))
+    with closing(Door(StillSource(snapshot), Policy(), audit=audits)) as door:
         return door.metrics()
 
 
@@ -91,6 +96,22 @@ class TestRules:
             assert alert["alert"].startswith("Floorkeeper")
             assert re.fullmatch(r"[^\n]{20,150}\.", alert["annotations"]["summary"])
             assert re.fullmatch(r"[^\n]{100,600}\.", alert["annotations"]["description"])
+
+    def test_what_audits_find_is_told_as_a_write_of_it_would_be(self) -> None:
+        """Judged are a new object, one that stood and is as it was, and one that has become worse."""
+        spec = {"hard": {"requests.nvidia.com/gpu": "8"}}
+        metadata = {"name": "gpus", "namespace": "team"}
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec}
+        worse = {**quota, "spec": {"hard": {**spec["hard"], "limits.nvidia.com/gpu": "8"}}}
+        team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": MANAGED}}
+        with closing(Door(StillSource(known(team)), Policy())) as door:
+            answers = [door.ask("/validate", review_of(*each)) for each in ((quota,), (quota, quota), (worse, quota))]
+        assert [(each["allowed"], bool(each.get("warnings"))) for each in answers] == [
+            (False, False), (True, True), (False, True)
+        ]  # fmt: skip
+        (text,) = (each["annotations"]["description"] for each in alerts() if each["alert"].endswith("AuditFindings"))
+        assert "A write of such an object passes with a warning unless it makes that worse; what is created" in text
+        assert "refused" not in text
 
     def test_what_is_recorded_is_used(self) -> None:
         rules = [rule for group in rule_groups() for rule in group["rules"]]
@@ -154,6 +175,11 @@ class TestDashboard:
                 assert list(names) == [f"Value #{target['refId']}" for target in panel["targets"]]
                 coloured = {override["matcher"]["options"] for override in panel["fieldConfig"]["overrides"]}
                 assert coloured <= set(names.values())
+
+    def test_it_shows_what_audits_tell(self) -> None:
+        asked = set().union(*(metrics_of(query) for panel in panels() for query in queries(panel, **VARIABLES)))
+        told = {"findings", "not_evaluated", "last_success_timestamp_seconds", "interval_seconds"}
+        assert {f"floorkeeper_audit_{name}" for name in told} <= asked
 
     def test_it_asks_for_metrics_that_are_there(self, page: str) -> None:
         expressions = [query for panel in panels() for query in queries(panel, **VARIABLES)]

@@ -17,6 +17,9 @@ from webhook.kube.accelerators import accelerators
 from webhook.kube.kinds import KINDS
 from webhook.kube.names import SYSTEM_NAMESPACES
 from webhook.kube.selector import LabelSelector, Requirement
+from webhook.live.audit.registrations import MUTATING, VALIDATING
+from webhook.live.audit.wanted import wanted_kinds
+from webhook.live.verify.world import KUEUE_LEASE
 from webhook.policy import parse_policy
 from webhook.render import CaError, read_ca_bundle, render_webhooks
 from webhook.rules import NEEDS
@@ -367,6 +370,28 @@ def test_the_account_has_more_rights_only_where_it_makes_certificates() -> None:
     assert roles_bound(objects) == {
         ("Role", "floorkeeper-certificate", HOME): CERTIFICATE,
         ("ClusterRole", "floorkeeper-webhooks", None): WEBHOOKS,
+    }
+
+
+REPORTS: set[Grant] = {
+    ("wgpolicyk8s.io", "clusterpolicyreports", "floorkeeper", "create list patch"),
+    ("wgpolicyk8s.io", "policyreports", "floorkeeper", "create delete list patch"),
+}
+
+
+def test_the_account_has_more_rights_only_where_it_audits() -> None:
+    """What an audit lists, and what is not watched."""
+    _, role, *_ = yaml.safe_load_all((BASE / "rbac.yaml").read_text())
+    watched = {(group, resource) for group, resource, *_ in granted(role)}
+    listed = {(each.group, each.plural) for each in wanted_kinds(Policy())}
+    listed |= {(MUTATING.group, MUTATING.plural), (VALIDATING.group, VALIDATING.plural)}
+    listed.add(("kueue.x-k8s.io", "workloads"))
+    objects = list(yaml.safe_load_all((BASE.parent / "components" / "audit" / "rbac.yaml").read_text()))
+    assert roles_bound(objects) == {
+        ("ClusterRole", "floorkeeper-audit", None): {(*each, "", "list") for each in listed - watched}
+        | {("coordination.k8s.io", "leases", KUEUE_LEASE, "list")}
+        | REPORTS,
+        ("Role", "floorkeeper-audit", HOME): {("", "secrets", "floorkeeper-tls", "get")},
     }
 
 

@@ -77,7 +77,11 @@ class Kueue:
             "host": LOOPBACK, "port": self._webhook_port, "certDir": str(self._certificates),
         }  # fmt: skip
         configuration["internalCertManagement"] = {"enable": False}
-        configuration["leaderElection"]["leaderElect"] = False
+        # It leads alone, and its Lease tells that it runs. Who cannot renew it in time ends, and nobody starts Kueue
+        # again: so there is time for a restart of the API server.
+        configuration["leaderElection"] |= {
+            "resourceNamespace": NAMESPACE, "leaseDuration": "137s", "renewDeadline": "107s", "retryPeriod": "5s",
+        }  # fmt: skip
         # The ConfigMap in the cluster says what the running Kueue was told, for those that read it.
         told = yaml.safe_dump(configuration, sort_keys=False)
         shipped["data"][key] = told

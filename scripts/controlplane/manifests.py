@@ -39,6 +39,7 @@ CRDS = {
     ],
     "lws": [("sigs.k8s.io/lws", "config/crd/bases/*.yaml")],
     "openkruise": [("github.com/openkruise/kruise", "config/crd/bases/apps.kruise.io_clonesets.yaml")],
+    "policy-report": [("sigs.k8s.io/wg-policy-prototypes", "policy-report/crd/v1alpha2/*.yaml")],
     "ray": [
         # Not that of RayCronJob, which Kueue does not know.
         ("github.com/ray-project/kuberay/ray-operator", "config/crd/bases/ray.io_rayclusters.yaml"),
@@ -66,9 +67,13 @@ _PINNED_APART = (
     "knative",
     "kserve",
     "openkruise",
+    "policy-report",
     "prometheus-operator",
     "volcano",
 )
+
+_WRITTEN = {"wgpolicyk8s.io": "v1alpha2"}
+"""By group: the version to store in place of the module's choice, since everybody writes that one."""
 
 # Fields of a Pod whose schemas are two thirds of every CRD that holds pod templates.
 # fmt: off
@@ -137,7 +142,12 @@ def _to_json(text: str, lean: Callable[[Any], Any] = lambda obj: obj) -> str:
 def _lean(crd: dict[str, Any]) -> dict[str, Any]:
     """The CRD without what costs the API server seconds of work and is asked for by nobody here: documentation,
     versions beside the stored one, and what is below some fields of a Pod, where anything is then let in."""
-    versions = [version for version in crd["spec"]["versions"] if version["storage"]]
+    written = _WRITTEN.get(crd["spec"]["group"])
+    versions = [
+        version | {"storage": True}
+        for version in crd["spec"]["versions"]
+        if (version["name"] == written if written else version["storage"])
+    ]
     lean: dict[str, Any] = _pruned(crd | {"spec": crd["spec"] | {"versions": versions}})
     return lean
 

@@ -22,6 +22,14 @@ def rendered(cluster: Cluster, overlay: str) -> list[Object]:
     return list(yaml.safe_load_all(cluster("kustomize", str(OVERLAYS / overlay)).stdout))
 
 
+def with_component(folder: Path, overlay: str, component: str) -> str:
+    """Makes the folder a kustomization of both, which can be rendered as an overlay is."""
+    manifests = os.path.relpath(ROOT / "manifests", folder.resolve())
+    parts = {"resources": [f"{manifests}/overlays/{overlay}"], "components": [f"{manifests}/components/{component}"]}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(parts))
+    return str(folder)
+
+
 def registrations(objects: Sequence[Object]) -> list[Object]:
     return [value for value in objects if value["kind"].endswith("WebhookConfiguration")]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -39,8 +39,7 @@ class Grant:
 
 def shipped_roles(cluster: Cluster, overlay: Path) -> list[Object]:
     """The roles as shipped, but for the namespace and the webhook configurations that they name, which are ours."""
-    rendered = yaml.safe_load_all(cluster("kustomize", str(overlay)).stdout)
-    roles = [value for value in rendered if value["kind"] in ("Role", "ClusterRole")]
+    roles = roles_of(yaml.safe_load_all(cluster("kustomize", str(overlay)).stdout))
     for role in roles:
         if role["metadata"].get("namespace") == _HOME:
             role["metadata"]["namespace"] = NAMESPACE
@@ -48,6 +47,10 @@ def shipped_roles(cluster: Cluster, overlay: Path) -> list[Object]:
             if rule["apiGroups"] == ["admissionregistration.k8s.io"]:
                 rule["resourceNames"] = [NAMESPACE]
     return roles
+
+
+def roles_of(objects: Iterable[Object]) -> list[Object]:
+    return [value for value in objects if value["kind"] in ("Role", "ClusterRole")]
 
 
 def grants(roles: Sequence[Object]) -> list[Grant]:
@@ -80,10 +83,15 @@ class Account:
 
 
 @contextmanager
-def accounts(cluster: Cluster, api: Api, roles: Sequence[Object], folder: Path) -> Iterator[list[Account]]:
-    """One for each grant, and one that lacks nothing, as soon as the API server knows what they may do."""
-    lacking: list[Grant | None] = [None, *grants(roles)]
-    made = [Account(grant, f"account-{number}", folder / f"{number}") for number, grant in enumerate(lacking)]
+def accounts(
+    cluster: Cluster, api: Api, roles: Sequence[Object], folder: Path, lacking: Sequence[Grant] | None = None
+) -> Iterator[list[Account]]:
+    """One that lacks nothing, and one for each grant, as soon as the API server knows what they may do.
+
+    `lacking` are the grants in question, all if it is None.
+    """
+    lacked: list[Grant | None] = [None, *(grants(roles) if lacking is None else lacking)]
+    made = [Account(grant, f"account-{number}", folder / f"{number}") for number, grant in enumerate(lacked)]
     # The namespace stays: its end would take longer than all of this.
     api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     objects = [*_whole_roles(roles, made), *_narrowed_roles(roles, made)]

@@ -205,9 +205,9 @@ def shipped_account(cluster: Cluster, namespace: str) -> Iterator[dict[str, Any]
 
 
 @contextmanager
-def serving(cluster: Cluster, directory: Path) -> Iterator[Floorkeeper]:
+def serving(cluster: Cluster, directory: Path, policy: Path = POLICY) -> Iterator[Floorkeeper]:
     server = Floorkeeper(cluster, directory, *free_endpoint())
-    (directory / "policy.yaml").write_text(POLICY.read_text())
+    (directory / "policy.yaml").write_text(policy.read_text())
     server.objects = manifests(cluster, server.address, server.port, overlay="overlays/self-signed")
     registrations = [value for value in server.objects if value["kind"].endswith("WebhookConfiguration")]
     cluster.apply(*(value for value in server.objects if value not in registrations))

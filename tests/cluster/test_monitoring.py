@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.cluster.auditing import AuditingServer, auditing
 from tests.cluster.controlplane import Cluster, until
 from tests.cluster.prometheus import Prometheus, scraping
-from tests.cluster.server import Floorkeeper
+from tests.cluster.server import Floorkeeper, shipped_account
 from tests.cluster.team import Team, cluster_queue
 from tests.monitoring import Object, choices, manifest, metrics_of, panels, queries, rule_groups
 
@@ -26,8 +27,11 @@ ELSEWHERE = {
 """Metrics that are named and may not be there, and why."""
 
 
-def jobs(cluster: Cluster, server: Floorkeeper, directory: Path) -> list[Object]:
-    """Scrape configurations: ours as the operator would make it of the shipped ServiceMonitor."""
+def jobs(cluster: Cluster, server: Floorkeeper, audits: AuditingServer, directory: Path) -> list[Object]:
+    """Scrape configurations: ours as the operator would make it of the shipped ServiceMonitor.
+
+    Of the server that audits, which is no replica of the other, there are only the numbers of audits.
+    """
     kubeconfig = yaml.safe_load(cluster.kubeconfig.read_text())
     (directory / "token").write_text(kubeconfig["users"][0]["user"]["token"])
     authorization = {"credentials_file": str(directory / "token")}
@@ -43,17 +47,34 @@ def jobs(cluster: Cluster, server: Floorkeeper, directory: Path) -> list[Object]
     (directory / "ca.crt").write_bytes(base64.b64decode(secret[trusted["key"]]))
     # Without a client certificate or token: the server asks nobody for one who only reads metrics.
     ours = {"ca_file": str(directory / "ca.crt"), "server_name": endpoint["tlsConfig"]["serverName"]}
-    unchecked = {"authorization": authorization, "tls_config": {"insecure_skip_verify": True}}
+    unchecked: Object = {"authorization": authorization, "tls_config": {"insecure_skip_verify": True}}
     return [
         job("floorkeeper", f"{server.address}:{server.port}", metrics_path=endpoint["path"], tls_config=ours),
         job("apiserver", kubeconfig["clusters"][0]["cluster"]["server"].removeprefix("https://"), **unchecked),
         job("kueue", kueue, **unchecked),
+        job(
+            "audits",
+            audits.url.removeprefix("https://"),
+            tls_config=unchecked["tls_config"],
+            metric_relabel_configs=[{"source_labels": ["__name__"], "regex": "floorkeeper_audit_.+", "action": "keep"}],
+        ),
     ]
 
 
 @pytest.fixture
-def prometheus(cluster: Cluster, floorkeeper: Floorkeeper, tmp_path: Path) -> Iterator[Prometheus]:
-    with scraping(tmp_path, jobs(cluster, floorkeeper, tmp_path), rule_groups()) as prometheus:
+def audits(cluster: Cluster, floorkeeper: Floorkeeper, tmp_path: Path) -> Iterator[AuditingServer]:
+    """With the rights that serve reviews alone, which do not allow it to look at everything."""
+    folder = tmp_path / "audits"
+    folder.mkdir()
+    with shipped_account(cluster, "floorkeeper-monitored") as kubeconfig, auditing(folder, kubeconfig, "10s") as server:
+        yield server
+
+
+@pytest.fixture
+def prometheus(
+    cluster: Cluster, floorkeeper: Floorkeeper, audits: AuditingServer, tmp_path: Path
+) -> Iterator[Prometheus]:
+    with scraping(tmp_path, jobs(cluster, floorkeeper, audits, tmp_path), rule_groups()) as prometheus:
         yield prometheus
 
 
@@ -68,28 +89,31 @@ def test_alerts_and_dashboard(team: Team, floorkeeper: Floorkeeper, prometheus: 
 
         until(f"no other alerts than {expected}", agree, 30)
 
+    # Something stands there that would be denied today.
+    assert team.api.create(team.deployment("surging", 0, "model-a-lq")).stored
     team.manage()
-    # There is one replica, where there should be two.
-    healthy = "pending FloorkeeperReplicasMissing warning"
-    alerts_become(healthy)
+    # There is one replica, where there should be two, and audits may not look at everything.
+    names = ("ReplicasMissing", "AuditFindings", "AuditNotEvaluated")
+    healthy = [f"pending Floorkeeper{name} warning" for name in names]
+    alerts_become(*healthy)
 
     # Model A borrows two, and model B does not get them back.
     reclaim(team, b, "Never")
     team.cluster.apply(team.deployment("model-a", 7))
     until("an idle peer lends", lambda: team.ready("model-a") == 7)
     team.cluster.apply(team.deployment("model-b", 5))
-    alerts_become(healthy, f"pending FloorkeeperFloorNotHonoured warning {b}")
+    alerts_become(*healthy, f"pending FloorkeeperFloorNotHonoured warning {b}")
     until("two are borrowed", lambda: shown(prometheus, "Borrowed", a) == 2, 30)
     until("two are lent", lambda: shown(prometheus, "Lent or idle", b) == 2, 30)
 
     # It gets them back, and what model A asks for beyond its floor waits, as it should.
     reclaim(team, b, "Any")
     until("the floor is honoured", lambda: team.ready("model-b") == 5)
-    alerts_become(healthy, f"pending FloorkeeperPodsGated info {a}")
+    alerts_become(*healthy, f"pending FloorkeeperPodsGated info {a}")
     until("two are gated", lambda: shown(prometheus, "Gated workloads", a) == 2, 30)
 
     reclaim(team, a, "Any", stopPolicy="Hold")
-    alerts_become(healthy, f"pending FloorkeeperQueueInactive warning {a}")
+    alerts_become(*healthy, f"pending FloorkeeperQueueInactive warning {a}")
 
     deny(team, b)
     fail(team, prometheus)
