@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -54,6 +55,9 @@ class Connection:
         answer = self._connection.getresponse()
         return answer.status, answer.read()
 
+    def close(self) -> None:
+        self._connection.close()
+
     def get(self, path: str) -> Any:
         """The decoded answer, None where there is none such."""
         code, body = self.ask("GET", path)
@@ -73,12 +77,13 @@ def create(kubeconfig: Path, values: Iterable[Object]) -> int:
             yield value
 
     def write(_: int) -> int:
-        connection, done = Connection(kubeconfig), 0
-        for value in following():
-            code, body = connection.ask("POST", _collection(value), value)
-            if code not in (201, 409):
-                raise RuntimeError(f"{value['kind']} {value['metadata']['name']}: {code} {body[:500].decode()}")
-            done += 1
+        done = 0
+        with closing(Connection(kubeconfig)) as connection:
+            for value in following():
+                code, body = connection.ask("POST", _collection(value), value)
+                if code not in (201, 409):
+                    raise RuntimeError(f"{value['kind']} {value['metadata']['name']}: {code} {body[:500].decode()}")
+                done += 1
         return done
 
     with ThreadPoolExecutor(_WRITERS) as pool:

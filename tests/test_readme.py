@@ -14,6 +14,7 @@ from webhook.engine.policy import Capacity, Policy
 from webhook.engine.verdict import Severity
 from webhook.kube.kinds import KINDS
 from webhook.kube.names import SYSTEM_NAMESPACES
+from webhook.live.audit.setup import CHECKS
 from webhook.policy import parse_policy, policy_schema, read_policy
 from webhook.rules import RULES
 
@@ -109,7 +110,7 @@ def test_the_versions_that_are_tested_and_installed_are_told() -> None:
 
 
 def test_pages_hold_no_accidental_markdown() -> None:
-    for rule in RULES:
+    for rule in (*RULES, *CHECKS):
         prose = re.sub(r"`[^`]*`", "", rule.page)
         # A list begins after an empty line, and its items end where the next begins.
         prose = re.sub(r"(?<=\n\n)(- .+\n(  .+\n)*)+(?=\n)", "", prose)

@@ -17,9 +17,13 @@ from threading import Timer
 from typing import IO
 
 import yaml
+from prometheus_client import CollectorRegistry, generate_latest
 
 from scripts.quickstart.server import Client
 from webhook.kube.workloads import WORKLOADS
+from webhook.live.audit.metrics import AuditMetrics
+from webhook.live.audit.pages import check_pages, check_table
+from webhook.live.audit.report import Audit
 from webhook.report import fact_table, kind_table, rule_pages, rule_table
 from webhook.rules import RULES
 from webhook.sources.access import ACCESS
@@ -111,8 +115,12 @@ def parts(run: Run) -> dict[str, str]:
         "policy-change": f"```console\n{run.changes.strip()}\n```\n",
         "rule-table": f"{rule_table(RULES)}\n",
         "rule-pages": f"{rule_pages(RULES)}\n",
-        "serve-help": f"```console\n$ floorkeeper serve --help\n{_help('serve')}\n```\n",
+        "serve-help": _help("serve"),
+        "live-help": _help("audit", "plan", "adopt", "verify", "release"),
+        "setup-checks": f"{check_table()}\n",
+        "check-pages": f"{check_pages()}\n",
         "metrics": f"{metrics_table(run.metrics)}\n",
+        "audit-metrics": f"{metrics_table(audit_metrics())}\n",
         "alerts": f"{alert_table()}\n",
         "kinds": f"{kind_table(WORKLOADS)}\n",
         "facts": f"{fact_table(RULES, reads)}\n",
@@ -169,17 +177,23 @@ def metrics_table(page: str) -> str:
     )
 
 
-def _help(command: str) -> str:
+def audit_metrics() -> str:
+    """The page of metrics of a server that audits, as far as it is about that."""
+    metrics, registry = AuditMetrics(every=600), CollectorRegistry()
+    metrics.done(Audit(at=0.0, seconds=1.0, namespaces=(), objects=0, checked=0))
+    registry.register(metrics)
+    return generate_latest(registry).decode()
+
+
+def _help(*commands: str) -> str:
+    """What the commands say of themselves."""
     environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb"}
-    result = subprocess.run(
-        [sys.executable, "-m", "webhook", command, "--help"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    return result.stdout.rstrip()
+    said = []
+    for command in commands:
+        words = [sys.executable, "-m", "webhook", command, "--help"]
+        done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=True)
+        said.append(f"$ floorkeeper {command} --help\n{done.stdout.rstrip()}\n")
+    return f"```console\n{chr(10).join(said)}```\n"
 
 
 def parts_of(text: str) -> dict[str, str]:

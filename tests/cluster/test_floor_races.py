@@ -12,7 +12,7 @@ from tests.cluster.controlplane import Cluster, until
 from tests.cluster.floor_race import BASE, RAISED, SLACK, run_rounds
 from tests.cluster.replicas import ACCELERATOR, EXPIRY, FLAVOR, Replicas, race_queue, two_replicas
 
-ROUNDS, KILLS = 30, 3
+ROUNDS, KILLS = 20, 2
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,7 @@ class Assessment:
 
     @property
     def unclaimed(self) -> int:
-        """Hardware that no floor of `flavors` claims, so that anybody may borrow it and nobody is owed it.
+        """Hardware that no floor of `flavors` claims: it stays idle, for quota that nobody has is in no cohort.
 
         A flavor without floors is assessed alone: ask about all that share its nodes if others may claim them.
         """
