@@ -149,7 +149,7 @@ def test_what_it_says_to_try(kind: Cluster, installed: tuple[Cluster, Container]
         until("it is taken back", lambda: ready(kind) == dict.fromkeys(MODELS, 5), 30)
         until("the sixth is gated", lambda: gated(kind) == ["optimized-baseline-a"], 30)
         until("nothing is borrowed", lambda: gpus(kind) == dict.fromkeys(queues, (5, 0)), 10)
-        assert admitted(kind) == [False] + [True] * 10
+        until("the Workload of a pod that went is gone", lambda: admitted(kind) == [False] + [True] * 10, 30)
 
         assert "denied the request" in kubectl(kind, quota)
         denial = kubectl(kind, floor)
