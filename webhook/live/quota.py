@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
+from webhook.kube.cohorts import root_of
 from webhook.kube.counted_pod import counted_pod
 from webhook.kube.flavor_fit import label_keys, ruled_out
 from webhook.kube.objects import Object, at, metadata, string
@@ -210,18 +211,6 @@ def nominal_of_cohort(snapshot: Snapshot, queue: ClusterQueueFact, key: FlavorRe
         own = (each for each in snapshot.cohorts() if root_of(snapshot, each.name) == root)
         total += sum(counted(key[1], each.nominal.get(key, 0)) for each in own)
     return total
-
-
-def root_of(snapshot: Snapshot, cohort: str) -> str:
-    """The Cohort at the top of the tree; of those that go round in a circle, one of them."""
-    seen: set[str] = set()
-    while cohort not in seen:
-        seen.add(cohort)
-        fact = snapshot.cohort(cohort)
-        if fact is None or not fact.parent:
-            return cohort
-        cohort = fact.parent
-    return min(seen)
 
 
 def requests_of(

@@ -17,6 +17,7 @@ from webhook.engine.policy import Mode, Policy
 from webhook.engine.rule import Rule, Violation
 from webhook.engine.subject import Subject
 from webhook.kube.accelerators import Accelerators
+from webhook.kube.cohorts import root_of
 from webhook.kube.kinds import CLUSTER_QUEUE
 from webhook.kube.objects import at, string
 from webhook.kube.quota_facts import ClusterQueueFact
@@ -47,10 +48,10 @@ def survey(subjects: Sequence[Subject], snapshot: Snapshot, policy: Policy) -> I
     """The queues that are alone in the tree of their cohort; none where one that lacks a cohort may belong there."""
     if any(True for subject in subjects for _ in check(subject, snapshot, policy)):
         return
-    members = Counter(_root(queue.cohort, snapshot) for queue in snapshot.cluster_queues() if queue.cohort)
+    members = Counter(root_of(snapshot, queue.cohort) for queue in snapshot.cluster_queues() if queue.cohort)
     for subject in subjects:
         queue = cast(ClusterQueueFact, subject.fact)
-        if queue.cohort and has_floor(queue, policy.accelerators) and members[_root(queue.cohort, snapshot)] < 2:
+        if queue.cohort and has_floor(queue, policy.accelerators) and members[root_of(snapshot, queue.cohort)] < 2:
             field = "cohort" if string(subject.value.get("apiVersion")).endswith("/v1beta1") else "cohortName"
             yield (
                 subject,
@@ -61,18 +62,6 @@ def survey(subjects: Sequence[Subject], snapshot: Snapshot, policy: Policy) -> I
                     fix="set it to that of the queues which are to share: nobody lends to it or borrows from it here",
                 ),
             )
-
-
-def _root(cohort: str, snapshot: Snapshot) -> str:
-    """The Cohort at the top of the tree; of those that go round in a circle, one of them."""
-    seen: set[str] = set()
-    while cohort not in seen:
-        seen.add(cohort)
-        fact = snapshot.cohort(cohort)
-        if fact is None or not fact.parent:
-            return cohort
-        cohort = fact.parent
-    return min(seen)
 
 
 RULE = Rule(

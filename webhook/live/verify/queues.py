@@ -11,13 +11,14 @@ from webhook.engine.policy import Policy
 from webhook.engine.rule import Violation
 from webhook.engine.subject import Subject
 from webhook.engine.verdict import Finding, Severity
+from webhook.kube.cohorts import root_of
 from webhook.kube.kinds import CLUSTER_QUEUE
 from webhook.kube.objects import Object, at, metadata, string
 from webhook.kube.quantity import show
 from webhook.kube.quota_facts import ClusterQueueFact, FlavorResource, counted
 from webhook.kube.snapshot import FactsMissing
 from webhook.live.pods import condition
-from webhook.live.quota import members, nominal_of_cohort, root_of
+from webhook.live.quota import members, nominal_of_cohort
 from webhook.live.verify.assertion import Assertion, some
 from webhook.live.verify.world import World
 from webhook.rules import missing_cohort
